@@ -136,7 +136,7 @@ class Future(Runnable):
         self._check_initialized()
         # Before any change: the future stays pending, where asyncio's would be done without waking its waiters.
         if self._scheduler is not None and self._scheduler._slow_path_flags:
-            self._scheduler._check_caller()
+            self._scheduler._check_thread()
 
     def _check_initialized(self) -> None:
         if self._loop is None:

@@ -76,10 +76,10 @@ cdef class Scheduler:
     cdef bint _take_flush(self, Runnable runnable) except -1
     cpdef object _close_soon(self, object resource)
     cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
-    cdef Handle _make(self, object callback, tuple args, object context, str source, str method)
-    cdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)
-    cdef int _check(self, object callback, str method) except -1
-    cdef int _check_caller(self) except -1
+    cdef Handle _make_handle(self, object callback, tuple args, object context, str source, str method)
+    cdef Handle _make_checked_handle(self, object callback, tuple args, object context, str source, str method)
+    cdef int _check_call(self, object callback, str method) except -1
+    cdef int _check_thread(self) except -1
     @cython.locals(handles=list, handle=Handle)
     cdef object _empty_inbox(self)
     cdef int _empty_inbox_while_idle(self) except -1

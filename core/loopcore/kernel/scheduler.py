@@ -247,7 +247,7 @@ class Scheduler:
         closed. Debug mode also raises RuntimeError in another thread, and TypeError if `callback` is not callable.
         """
         if self._slow_path_flags:
-            handle = self._make_watched(callback, args, context, "soon", "call_soon")
+            handle = self._make_checked_handle(callback, args, context, "soon", "call_soon")
         else:
             handle = make_handle(callback, args, self, context)
         self._ready.push(handle)
@@ -287,7 +287,7 @@ class Scheduler:
         A thread that posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
         """
         if self._slow_path_flags & ~_NOT_RUNNING:
-            handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
+            handle = self._make_checked_handle(callback, args, context, "threadsafe", "call_soon_threadsafe")
         else:
             handle = make_handle(callback, args, self, context)
         allow_cancel_in_threads(handle)
@@ -312,7 +312,7 @@ class Scheduler:
         self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
     ) -> asyncio.Handle:
         """Call `callback(*args)` in the check phase: of this tick if that is still to come, else of the next."""
-        handle = self._make(callback, args, context, "immediate", "call_immediate")
+        handle = self._make_handle(callback, args, context, "immediate", "call_immediate")
         self._immediates.append(handle)
         return handle  # type: ignore[return-value]
 
@@ -320,7 +320,7 @@ class Scheduler:
         self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
     ) -> asyncio.Handle:
         """Call `callback(*args)` right after the current callback, before any other."""
-        handle = self._make(callback, args, context, "next_tick", "next_tick")
+        handle = self._make_handle(callback, args, context, "next_tick", "next_tick")
         self._microtasks.push_next_tick(handle)
         return handle  # type: ignore[return-value]
 
@@ -328,7 +328,7 @@ class Scheduler:
         self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
     ) -> asyncio.Handle:
         """Call `callback(*args)` right after the current callback and all next-ticks."""
-        handle = self._make(callback, args, context, "microtask", "queue_microtask")
+        handle = self._make_handle(callback, args, context, "microtask", "queue_microtask")
         self._microtasks.push_microtask(handle)
         return handle  # type: ignore[return-value]
 
@@ -342,7 +342,7 @@ class Scheduler:
     ) -> asyncio.Handle:
         """Call `callback(*args)` in each tick's `phase` (idle, prepare, check) until cancelled, or `once`."""
         check_callback(callback, "add_phase_callback")  # one that is not callable would fail in every tick
-        handle = self._make(callback, args, context, "phase", "add_phase_callback")
+        handle = self._make_handle(callback, args, context, "phase", "add_phase_callback")
         self._phase_callbacks.add(phase, handle, once)
         self._has_phase_callbacks = True
         return handle  # type: ignore[return-value]
@@ -367,7 +367,7 @@ class Scheduler:
 
     def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
         self._check_closed()
-        self._check_caller()
+        self._check_thread()
         self._empty_inbox_while_idle()
         if self._task_factory is None:
             return self._tasks.task_class(coro, loop=self, name=name, context=context, **options)
@@ -446,7 +446,7 @@ class Scheduler:
         if when != when:
             raise ValueError(f"{method}() was given NaN, which no clock will ever show")
         if self._slow_path_flags:
-            self._check(callback, method)
+            self._check_call(callback, method)
             timer = TimerHandle(when, callback, args, self, context)
             if self._watching:
                 announce_handle(self, timer, "timer")
@@ -455,31 +455,31 @@ class Scheduler:
         self._timers.push(timer)
         return timer
 
-    def _make(
+    def _make_handle(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
     ) -> Handle:
         if self._slow_path_flags:
-            handle = self._make_watched(callback, args, context, source, method)
+            handle = self._make_checked_handle(callback, args, context, source, method)
         else:
             handle = make_handle(callback, args, self, context)
         if self._sampler is not None:
             self._sampler.stamp(handle, SOURCES.index(source))
         return handle
 
-    def _make_watched(
+    def _make_checked_handle(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
     ) -> Handle:
-        self._check(callback, method)
+        self._check_call(callback, method)
         handle = Handle(callback, args, self, context)
         if self._watching:
             announce_handle(self, handle, source)
         return handle
 
-    def _check(self, callback: Callable[..., object], method: str) -> None:
+    def _check_call(self, callback: Callable[..., object], method: str) -> None:
         """Do the checks that the ordinary case skips: refuse misuse, keep order with earlier posts."""
         self._check_closed()
         if method != "call_soon_threadsafe":
-            self._check_caller()
+            self._check_thread()
             self._empty_inbox_while_idle()
         if self._slow_path_flags & _DEBUG:
             check_callback(callback, method)
@@ -488,7 +488,7 @@ class Scheduler:
         if self._slow_path_flags & _CLOSED:
             raise RuntimeError("Event loop is closed")
 
-    def _check_caller(self) -> None:
+    def _check_thread(self) -> None:
         """In debug mode, refuse a call from another thread."""
         if self._slow_path_flags & _DEBUG and self._thread_id is not None and self._thread_id != threading.get_ident():
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
@@ -652,7 +652,7 @@ class Scheduler:
         if `window` is not such a number, RuntimeError if the loop is closed.
         """
         self._check_closed()
-        self._check_caller()
+        self._check_thread()
         sampler = CallbackSampler() if self._sampler is None else self._sampler
         meter: Meter = sampler.lend(window, self._give_back)
         if self._sampler is None:
