@@ -60,7 +60,7 @@ def bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with charts")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured")
     parser.add_argument("--list", action="store_true", help="list the workloads, all or those of --work, and stop")
-    parser.set_defaults(act=act)
+    parser.set_defaults(act=act, group="Measure and extend")
 
 
 def act(arguments: argparse.Namespace) -> int:

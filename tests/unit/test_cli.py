@@ -216,7 +216,9 @@ def test_unknown_backend_is_refused_before_the_program_starts(program, tmp_path:
 
 def test_unknown_plugin_is_refused_before_the_program_starts(program, tmp_path: Path):
     name = program("print('started')")
-    assert_refused(loopcore("run", "--plugin", "nope", name, cwd=tmp_path), "error: there is no plugin 'nope'")
+    assert_refused(
+        loopcore("run", "--plugin", "nope", name, cwd=tmp_path), "error: --plugin nope: there is no plugin 'nope'"
+    )
     assert_refused(loopcore("run", "--plugin", "port=1", name, cwd=tmp_path), "'port=1' is an option, but of which")
     variable = {"LOOPCORE_PLUGINS": "nope:a=b"}
     assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), "error: LOOPCORE_PLUGINS=nope:a=b: there is no")
@@ -314,16 +316,57 @@ def test_error_that_is_not_of_the_output_is_not_called_one():
         raise OSError(errno.EIO, "mine")
 
 
-def test_version_is_one_line(tmp_path: Path):
-    result = loopcore("--version", cwd=tmp_path)
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version_is_one_line(tmp_path: Path, option: str):
+    result = loopcore(option, cwd=tmp_path)
     assert (result.stdout, result.stderr, result.returncode) == (f"loopcore {version('loopcore')}\n", "", 0)
 
 
-def test_wrong_option_is_a_usage_error(tmp_path: Path):
-    for arguments in (["run", "--backen", "epoll", "x.py"], ["nope"], []):
-        result = loopcore(*arguments, cwd=tmp_path)
-        assert result.returncode == 2
-        assert "usage: loopcore" in result.stderr
+@pytest.mark.parametrize("arguments", [[], ["help"], ["--help"], ["-h"]])
+def test_help_shows_the_commands_in_groups_and_examples(tmp_path: Path, arguments: list[str]):
+    result = loopcore(*arguments, cwd=tmp_path)
+    assert (result.stderr, result.returncode) == ("", 0)
+    assert "\nRun a program:\n  run " in result.stdout
+    assert "\nLook at a running program:\n  cancel " in result.stdout
+    assert "\nexamples:\n  loopcore run " in result.stdout
+    assert "Commands of other packages" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
+    before = [loopcore(*words, cwd=tmp_path).stdout for words in (["help", "info"], ["--help", "info"])]
+    assert before == [loopcore("info", "--help", cwd=tmp_path).stdout] * 2
+    assert before[0].startswith("usage: loopcore info ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--bakend", "x", "a.py"], "run: there is no option '--bakend' (did you mean '--backend'?); see"),
+        (["-v", "run", "a.py"], "there is no option '-v'; see loopcore --help"),
+        (["ruN"], "there is no command 'ruN' (did you mean 'run'?); see loopcore --help"),
+        (["help", "inf"], "there is no command 'inf' (did you mean 'info'?); see loopcore --help"),
+        (["a.py"], "there is no command 'a.py'; to run it as a program: loopcore run a.py"),
+        (["--debug"], "needs a command, as in: loopcore run FILE; see loopcore --help"),
+        (["stacks"], "stacks needs PID; see loopcore stacks --help"),
+        (["backends", "--jsn"], "backends: there is no option '--jsn' (did you mean '--json'?); see"),
+        (["--backend", "epol", "info"], "--backend epol: there is no backend 'epol' (did you mean 'epoll'?)"),
+    ],
+)
+def test_wrong_command_line_is_one_line_that_says_what_to_type(tmp_path: Path, arguments: list[str], message: str):
+    (tmp_path / "a.py").write_text("")
+    assert_refused(loopcore(*arguments, cwd=tmp_path), f"loopcore: error: {message}")
+
+
+def test_options_before_the_command_are_those_of_run(program, tmp_path: Path):
+    name = program(
+        "import asyncio\nasync def main(): loop = asyncio.get_running_loop(); "
+        "print(loop.backend.name, loop.get_debug(), sorted(name for name, _ in loop.probes.plugins()))\n"
+        "asyncio.run(main())"
+    )
+    words = ["--backend", "poll", "--plugin", "keep", "--debug", "run", "--plugin", "strict", "--backend", "select"]
+    result = loopcore(*words, name, cwd=tmp_path)
+    assert (result.stderr, result.stdout) == ("", "select True ['keep', 'strict']\n")
 
 
 def test_backends_are_listed_with_the_chosen_one(tmp_path: Path):

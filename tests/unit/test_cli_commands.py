@@ -1,6 +1,7 @@
 """Commands that other packages add to `loopcore`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -79,8 +80,7 @@ def test_the_help_lists_all_with_the_first_line_of_their_docstring(
     install: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(greet=lambda: greet, broken=fail)
-    with pytest.raises(SystemExit):
-        main(["--help"])
+    assert main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "greet greet somebody, 100 % politely" in shown
     assert "broken cannot be used: command 'broken' (greetings:broken of greetings 1) cannot be imported" in shown
@@ -89,8 +89,7 @@ def test_the_help_lists_all_with_the_first_line_of_their_docstring(
 def test_an_error_of_a_package_is_no_command_to_the_terminal(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Issue 32."""
     install(broken=fail_oddly)
-    with pytest.raises(SystemExit):
-        main(["--help"])
+    assert main(["--help"]) == 0
     assert main(["broken"]) == 2
     shown = capsys.readouterr()
     assert r"no\x1b[2J such\nthing" in " ".join(shown.out.split())
@@ -128,6 +127,35 @@ def test_names_of_its_arguments_are_its_own(install: Any, capsys: pytest.Capture
     install(convert=lambda: convert)
     assert main(["convert"]) == 0
     assert capsys.readouterr().out == "json"
-    with pytest.raises(SystemExit):
-        main(["convert", "--parser", "xml", "more"])
-    assert "usage: loopcore convert " in capsys.readouterr().err
+    assert main(["convert", "--parser", "xml", "more"]) == 2
+    assert "convert: takes no argument 'more'; see loopcore convert --help\n" in capsys.readouterr().err
+
+
+def test_a_command_has_a_group_of_its_own_if_it_names_one(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def wave(parser: argparse.ArgumentParser) -> None:
+        """Wave."""
+        parser.set_defaults(act=lambda _: 0, group="Say something")
+
+    install(greet=lambda: greet, wave=lambda: wave)
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert "\nCommands of other packages:\n  greet " in shown
+    assert "\nSay something:\n  wave " in shown
+
+
+def test_an_option_before_a_command_is_not_one_of_its_arguments(
+    install: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def say(arguments: argparse.Namespace) -> int:
+        sys.stdout.write(f"{arguments.backend} {os.environ['LOOPCORE_BACKEND']}\n")
+        return 0
+
+    def show(parser: argparse.ArgumentParser) -> None:
+        """Show."""
+        parser.add_argument("backend")
+        parser.set_defaults(act=say)
+
+    install(show=lambda: show)
+    monkeypatch.setenv("LOOPCORE_BACKEND", "select")
+    assert main(["--backend", "poll", "show", "mine"]) == 0
+    assert capsys.readouterr().out == "mine poll\n"

@@ -2,6 +2,10 @@
 
 import argparse
 from pathlib import Path
+from typing import Final
+
+GROUP: Final = "Measure and extend"
+"""The heading of these commands in `loopcore --help`."""
 
 
 def conformance(parser: argparse.ArgumentParser) -> None:
@@ -14,7 +18,7 @@ def conformance(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="NAMES", help="check these guarantees only, separated by commas")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the report here, as JSON")
     parser.add_argument("--badge", metavar="FILE", type=Path, help="write a badge here, as SVG")
-    parser.set_defaults(act=act)
+    parser.set_defaults(act=act, group=GROUP)
 
 
 def act(arguments: argparse.Namespace) -> int:
@@ -39,7 +43,7 @@ def new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=("backend", "plugin"))
     parser.add_argument("name", metavar="NAME", help="the name that users will select it by")
     parser.add_argument("--into", metavar="FOLDER", type=Path, default=Path(), help="where to put the folder (here)")
-    parser.set_defaults(act=write)
+    parser.set_defaults(act=write, group=GROUP)
 
 
 def write(arguments: argparse.Namespace) -> int:

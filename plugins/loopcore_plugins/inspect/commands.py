@@ -14,6 +14,8 @@ from loopcore_plugins.inspect.client import Client, GoneError, SilentError, conn
 from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines
 from loopcore_plugins.inspect.places import Address
 
+GROUP: Final = "Look at a running program"
+"""The heading of these commands in `loopcore --help`."""
 WHICH: Final = "a process number, PID.NUMBER for one loop of several, or `all`"
 CANCEL_PATIENCE: Final = 2.0
 """Seconds to wait for a cancelled task to end."""
@@ -23,21 +25,21 @@ def ps(parser: argparse.ArgumentParser) -> None:
     """List the tasks of a running process, and what each awaits."""
     parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
-    parser.set_defaults(act=lambda arguments: _report("ps", arguments))
+    parser.set_defaults(act=lambda arguments: _report("ps", arguments), group=GROUP)
 
 
 def stacks(parser: argparse.ArgumentParser) -> None:
     """Print the stacks of the threads and tasks of a running process."""
     parser.add_argument("pid", metavar="PID", help=WHICH)
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
-    parser.set_defaults(act=lambda arguments: _report("stacks", arguments))
+    parser.set_defaults(act=lambda arguments: _report("stacks", arguments), group=GROUP)
 
 
 def cancel(parser: argparse.ArgumentParser) -> None:
     """Cancel a task of a running process."""
     parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
     parser.add_argument("task", metavar="TASK", help="the name of a task, or its id as `loopcore ps --json` has it")
-    parser.set_defaults(act=_cancel)
+    parser.set_defaults(act=_cancel, group=GROUP)
 
 
 def top(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +53,7 @@ def top(parser: argparse.ArgumentParser) -> None:
     instead.add_argument("--once", action="store_true", help="print one frame and exit")
     instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
     parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
-    parser.set_defaults(act=_top)
+    parser.set_defaults(act=_top, group=GROUP)
 
 
 def _seconds(text: str) -> float:
