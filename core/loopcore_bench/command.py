@@ -77,15 +77,20 @@ def act(arguments: argparse.Namespace) -> int:
 
 def _compare(arguments: argparse.Namespace) -> int:
     rows = _rows(("all" if arguments.list else WORK) if arguments.work is None else arguments.work)
+    specs = None if arguments.loops is None else _asked(arguments.loops)
     if arguments.list:
+        for spec in specs or ():
+            _facts(spec, asked=True)  # refuses a loop that is not installed
         for line in align([[row.name, row.operation] for row in rows]):
             print(line)
         return 0
-    if arguments.rounds < 1 or not LEAST_SECONDS <= arguments.seconds <= 60:
-        raise UsageError(f"--rounds has to be 1 or more, --seconds at least {LEAST_SECONDS} and at most 60")
+    if arguments.rounds < 1:
+        raise UsageError(f"--rounds {arguments.rounds}: there must be at least one, as in --rounds 1")
+    if not LEAST_SECONDS <= arguments.seconds <= 60:
+        raise UsageError(f"--seconds {arguments.seconds}: must be from {LEAST_SECONDS} to 60")
     _check_files(arguments.html, arguments.json)
-    asked = arguments.loops is not None
-    specs = _asked(arguments.loops) if asked else installed_loops()
+    asked = specs is not None
+    specs = specs or installed_loops()
     loops = {spec.label: _facts(spec, asked=asked) for spec in specs}
     specs = [spec for spec in specs if "skipped" not in loops[spec.label]]
     for line in [*loop_lines({"loops": loops}), *_advice(specs, loops, asked=asked)]:

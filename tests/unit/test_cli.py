@@ -182,7 +182,15 @@ def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
     program("", "pack/__init__.py")
     (tmp_path / "empty").mkdir()
     assert_refused(loopcore("run", cwd=tmp_path), "nothing to run")
-    assert_refused(loopcore("run", "missing.py", cwd=tmp_path), "'missing.py'", "no such file")
+    assert_refused(loopcore("run", "-m", cwd=tmp_path), "-m needs a MODULE")
+    assert_refused(loopcore("run", "missing.py", cwd=tmp_path), "'missing.py'", "no such file; name a FILE")
+    assert_refused(loopcore("run", "mod", cwd=tmp_path), "'mod'", "no such file; to run the file: loopcore run mod.py")
+    assert_refused(loopcore("run", "mdo.py", cwd=tmp_path), "no such file (did you mean 'mod.py'?)")
+    assert_refused(loopcore("run", "pack.x", cwd=tmp_path), "no such file; to run the module: loopcore run -m pack.x")
+    assert_refused(loopcore("run", "no/mod.py", cwd=tmp_path), "no such file; there is no folder 'no'")
+    assert_refused(
+        loopcore("run", "-m", "mod.py", cwd=tmp_path), "no module named 'mod.py'; to run the file: loopcore run"
+    )
     assert_refused(loopcore("run", "empty", cwd=tmp_path), "'empty'", "__main__")
     assert_refused(loopcore("run", "-m", "missing", cwd=tmp_path), "no module named 'missing'")
     assert_refused(loopcore("run", "-m", "mod.part", cwd=tmp_path), "no module named 'mod.part'")
@@ -190,6 +198,7 @@ def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
     assert_refused(loopcore("run", "-m", "sys", cwd=tmp_path), "'sys'", "no Python code")
     assert_refused(loopcore("run", "missing:main", cwd=tmp_path), "no module named 'missing'")
     assert_refused(loopcore("run", "mod:missing", cwd=tmp_path), "'mod'", "'missing'")
+    assert_refused(loopcore("run", "mod:mian", cwd=tmp_path), "module 'mod' has no 'mian' (did you mean 'main'?)")
     assert_refused(loopcore("run", "mod:plain", cwd=tmp_path), "mod:plain is not a coroutine function")
     assert_refused(loopcore("run", "mod:main", cwd=tmp_path), "mod:main(a)", "'a'")
 
@@ -222,6 +231,52 @@ def test_unknown_plugin_is_refused_before_the_program_starts(program, tmp_path: 
     assert_refused(loopcore("run", "--plugin", "port=1", name, cwd=tmp_path), "'port=1' is an option, but of which")
     variable = {"LOOPCORE_PLUGINS": "nope:a=b"}
     assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), "error: LOOPCORE_PLUGINS=nope:a=b: there is no")
+
+
+@pytest.mark.parametrize("option", ["--backend", "--plugin"])
+@pytest.mark.parametrize("value", ["", " ", ", ,"])
+def test_option_without_a_name_is_refused_and_shown_in_quotes(program, tmp_path: Path, option: str, value: str):
+    name = program("print('started')")
+    assert_refused(loopcore("run", option, value, name, cwd=tmp_path), f"error: {option} {value!r} names no ")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("metrics:", "--plugin metrics: '' names no option; write metrics:OPTION=VALUE, or metrics alone"),
+        ("metrics:port", "--plugin metrics: option 'port' has no value; write metrics:port=VALUE, or metrics alone"),
+        ("metrics:prot=1", "--plugin metrics has no option 'prot' (did you mean 'port'?); it accepts port=int"),
+        ("metrics:port=abc", "--plugin metrics: option 'port' takes int, not 'abc'"),
+    ],
+)
+def test_wrong_option_of_a_plugin_is_refused(program, tmp_path: Path, asked: str, message: str):
+    assert_refused(loopcore("run", "--plugin", asked, program("print(1)"), cwd=tmp_path), f"loopcore: error: {message}")
+
+
+def test_plugins_that_conflict_are_refused_before_the_program_starts(program, tmp_path: Path):
+    name = program("print('started')")
+    message = "error: plugins 'priority' and 'fair' both decide loopcore_make_ready_queue; leave one of them out"
+    assert_refused(loopcore("run", "--plugin", "priority", "--plugin", "fair", name, cwd=tmp_path), message)
+    variable = {"LOOPCORE_PLUGINS": "priority,fair"}
+    assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), message)
+
+
+def test_plugin_without_what_it_needs_says_what_to_install(program, tmp_path: Path):
+    program("raise ImportError", "opentelemetry/__init__.py")
+    env = {"PYTHONPATH": path_with(tmp_path)}
+    result = loopcore("run", "--plugin", "spans", program("print('started')"), cwd=tmp_path, env=env)
+    message = """--plugin spans needs OpenTelemetry's API: pip install "loopcore[otel]"\n"""
+    assert_refused(result, f"loopcore: error: {message}")
+
+
+def test_backends_of_other_systems_give_their_reasons_in_one_line(program, tmp_path: Path):
+    name = program("print('started')")
+    other = "epoll" if sys.platform == "win32" else "iocp"
+    assert_refused(
+        loopcore("run", "--backend", other, name, cwd=tmp_path), f"error: --backend {other} cannot run here: "
+    )
+    result = loopcore("run", "--backend", f"{other},{other}", name, cwd=tmp_path)
+    assert_refused(result, f"error: --backend {other},{other}")
 
 
 def test_plugin_that_cannot_be_made_is_refused_before_the_program_starts(program, tmp_path: Path):
@@ -268,9 +323,9 @@ def test_setting_that_a_backend_does_not_know_is_refused_before_the_program_star
 
 def test_unknown_class_of_tasks_is_refused_before_the_program_starts(program, tmp_path: Path):
     result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_TASKS": "asynci"})
-    assert_refused(result, "error: LOOPCORE_TASKS='asynci' is not known")
+    assert_refused(result, "error: LOOPCORE_TASKS='asynci' must be asyncio; unset it")
     result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_THREADS": "many"})
-    assert_refused(result, "error: LOOPCORE_THREADS='many' is not a number of threads")
+    assert_refused(result, "error: LOOPCORE_THREADS='many' must be a whole number from 1 to 1024; unset it")
 
 
 @pytest.mark.parametrize(
@@ -348,7 +403,7 @@ def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
         (["help", "inf"], "there is no command 'inf' (did you mean 'info'?); see loopcore --help"),
         (["a.py"], "there is no command 'a.py'; to run it as a program: loopcore run a.py"),
         (["--debug"], "needs a command, as in: loopcore run FILE; see loopcore --help"),
-        (["stacks"], "stacks needs PID; see loopcore stacks --help"),
+        (["cancel", "1"], "cancel needs TASK; see loopcore cancel --help"),
         (["backends", "--jsn"], "backends: there is no option '--jsn' (did you mean '--json'?); see"),
         (["--backend", "epol", "info"], "--backend epol: there is no backend 'epol' (did you mean 'epoll'?)"),
     ],

@@ -53,7 +53,8 @@ def _check_plugin(text: str) -> None:
     try:
         found = find_plugins(text)
     except UsageError as exc:
-        blamed = f"--{exc}" if str(exc).startswith("plugin ") else f"--plugin {shown(text)}: {exc}"
+        found_fault = str(exc).startswith("plugin '")  # "plugin 'metrics' has no option ..."
+        blamed = "--" + str(exc).replace("'", "", 2) if found_fault else f"--plugin {shown(text)}: {exc}"
         raise UsageError(blamed) from exc.__cause__
     if not found:
         raise UsageError(f"--plugin {shown(text)} names no plugin; see loopcore plugins, or leave the option out")
@@ -61,7 +62,7 @@ def _check_plugin(text: str) -> None:
 
 def shown(text: str) -> str:
     """Return the value of an option as the user typed it, in quotes where it would be hard to see."""
-    return text if text.strip(" ,:") == text and text else repr(text)
+    return text if text and text.strip(" ,:") == text and text.isprintable() else repr(text)
 
 
 def become_default() -> None:

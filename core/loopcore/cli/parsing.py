@@ -58,6 +58,7 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError: `message` in our words, and the command that shows the help."""
         missing = re.match(r"the following arguments are required: (.*)", message)
         message = f"needs {missing[1]}" if missing else message.removeprefix("argument ")
+        message = message.replace(": expected one argument", " needs a value")
         command = self.prog.partition(" ")[2]
         raise UsageError(f"{command}{':' * (not missing)} {message}; see {self.prog} --help".strip(": "))
 

@@ -72,8 +72,8 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
         return value
     what = "a whole number" if kind is int else "a number"
     raise UsageError(
-        f"{variable}={text!r} is not {what} of {setting.unit} from {setting.least} to {setting.most}; "
-        f"the default is {setting.default}"
+        f"{variable}={text!r} must be {what} of {setting.unit} from {setting.least} to {setting.most}; "
+        f"unset it for the default, {setting.default}"
     )
 
 
@@ -83,7 +83,7 @@ def _task_classes() -> tuple[Any, Any] | None:
         return None
     if asked == "asyncio":
         return asyncio.Future, asyncio.Task
-    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'asyncio', or unset")
+    raise UsageError(f"{TASKS_VARIABLE}={asked!r} must be asyncio; unset it for loopcore's own tasks")
 
 
 def _thread_limit() -> int | None:
@@ -96,8 +96,8 @@ def _thread_limit() -> int | None:
         count = 0
     if not 1 <= count <= MOST_THREADS:
         raise UsageError(
-            f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}; "
-            "the default is asyncio's: the number of processors plus 4, at most 32"
+            f"{THREADS_VARIABLE}={asked!r} must be a whole number from 1 to {MOST_THREADS}; "
+            "unset it for asyncio's default, the number of processors plus 4, at most 32"
         )
     return count
 

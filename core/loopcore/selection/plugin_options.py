@@ -11,7 +11,6 @@ cannot be given as text. `**options` takes the remaining options, as strings.
 Errors: UsageError, naming the plugin, the option, and what is accepted.
 """
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
@@ -20,6 +19,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 from loopcore.errors import UsageError
+from loopcore.text import did_you_mean
 
 Wish: TypeAlias = tuple[str, dict[str, str]]
 """The name of a plugin, and its options as text."""
@@ -64,7 +64,11 @@ def _add_option(wish: Wish, text: str) -> None:
     name, options = wish
     option, equals, value = (piece.strip() for piece in text.partition("="))
     if not option or not equals:
-        raise UsageError(f"plugin {name!r}: {text!r} is not an option with a value; write {name}:OPTION=VALUE")
+        lack = f"option {option!r} has no value" if option else f"{text!r} names no option"
+        write = f"{name}:{option or 'OPTION'}=VALUE"
+        raise UsageError(
+            f"plugin {name!r}: {lack}; write {write}, or {name} alone; `loopcore plugins {name}` lists its options"
+        )
     if option in options:
         raise UsageError(f"plugin {name!r}: option {option!r} is given twice")
     options[option] = value
@@ -102,8 +106,7 @@ def _check_complete(who: str, factory: Callable[..., Any], arguments: Mapping[st
 def _convert(who: str, accepted: Mapping[str, Parameter], option: str, text: str) -> Any:
     parameter = accepted.get(option, accepted.get("**"))
     if parameter is None:
-        close = difflib.get_close_matches(option, accepted, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        hint = did_you_mean(option, accepted)
         raise UsageError(f"{who} has no option {option!r}{hint}; it accepts {_describe(accepted)}")
     kind = _kind_of(parameter)
     convert = _converter_of(kind)

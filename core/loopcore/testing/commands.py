@@ -24,7 +24,10 @@ def conformance(parser: argparse.ArgumentParser) -> None:
 def act(arguments: argparse.Namespace) -> int:
     """Run the command. pytest is imported only now."""
     from loopcore.errors import UsageError
+    from loopcore.selection.discovery import BACKENDS
 
+    if ":" not in arguments.backend:
+        BACKENDS.check_known(arguments.backend)
     try:
         from loopcore.testing.runner import prove
     except ModuleNotFoundError as exc:

@@ -30,7 +30,7 @@ def ps(parser: argparse.ArgumentParser) -> None:
 
 def stacks(parser: argparse.ArgumentParser) -> None:
     """Print the stacks of the threads and tasks of a running process."""
-    parser.add_argument("pid", metavar="PID", help=WHICH)
+    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
     parser.set_defaults(act=lambda arguments: _report("stacks", arguments), group=GROUP)
 
