@@ -16,11 +16,15 @@ def printable(value: object) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return `" (did you mean 'epoll'?)"` if one of `names` is like `name`, else an empty string. Thread: any."""
+def did_you_mean(name: str, names: Iterable[str], *, prefix: str = "") -> str:
+    """Return `" (did you mean 'epoll'?)"` if one of `names` is like `name`, else an empty string. Thread: any.
+
+    `prefix`, with which all of them begin, does not make them alike.
+    """
     import difflib  # for a message only
 
-    known = list(names)
+    name = name.removeprefix(prefix)
+    known = [each.removeprefix(prefix) for each in names]
     folded = [each for each in known if each.lower() == name.lower()]
     close = folded or difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return f" (did you mean {prefix + close[0]!r}?)" if close else ""

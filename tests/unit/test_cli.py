@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ import zipfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from loopcore.cli import output
+from loopcore.cli import other_loops, output
 
 REPORT = """\
 import asyncio, sys
@@ -203,6 +205,91 @@ def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
     assert_refused(loopcore("run", "mod:main", cwd=tmp_path), "mod:main(a)", "'a'")
 
 
+OTHER = """\
+import asyncio, sys, loopcore
+async def main(): pass
+if len(sys.argv) > 1: loopcore.run(main())
+with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner: runner.run(main())
+"""
+"""A program that chooses asyncio's own loop."""
+
+
+def test_program_on_another_loop_is_reported_at_its_end(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER + "print('end')\n"), cwd=tmp_path)
+    assert (result.stdout, result.returncode) == ("end\n", 0)
+    assert re.fullmatch(
+        r"loopcore: warning: the program ran on asyncio's \w*SelectorEventLoop, not on loopcore; "
+        r"where the program makes its loop, write loop_factory=.*; --allow-other-loops turns this warning off\n",
+        result.stderr,
+    )
+
+
+def test_program_of_which_a_part_runs_on_another_loop_is_reported(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER), "both", cwd=tmp_path)
+    assert result.stderr.startswith("loopcore: warning: part of the program ran on asyncio's ")
+
+
+def test_program_on_another_loop_that_fails_is_reported_after_its_traceback(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER + "raise KeyError('lost')\n"), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "KeyError: 'lost'\nloopcore: warning: the program ran on asyncio's " in result.stderr
+
+
+def test_program_may_run_on_another_loop_if_it_is_allowed(program, tmp_path: Path):
+    name = program(OTHER)
+    for options, value in (["--allow-other-loops"], ""), ([], "yes"), (["--allow-other-loops"], "no"):
+        result = loopcore("run", *options, name, cwd=tmp_path, env={"LOOPCORE_ALLOW_OTHER_LOOPS": value})
+        assert (result.stderr, result.returncode) == ("", 0)
+    env = {"LOOPCORE_ALLOW_OTHER_LOOPS": "no"}
+    assert "not on loopcore" in loopcore("run", name, cwd=tmp_path, env=env).stderr
+    env = {"LOOPCORE_ALLOW_OTHER_LOOPS": "maybe"}
+    refused = loopcore("run", name, cwd=tmp_path, env=env)
+    assert_refused(refused, "LOOPCORE_ALLOW_OTHER_LOOPS='maybe' must be yes or no")
+
+
+def test_advice_names_what_makes_the_other_loop(monkeypatch: pytest.MonkeyPatch):
+    loop = type("Loop", (), {"__module__": "fastloop.loop"})
+    monkeypatch.delitem(sys.modules, "uvicorn", raising=False)
+    assert "loop_factory=loopcore.new_event_loop" in other_loops.advice_for(loop)
+    monkeypatch.setitem(sys.modules, "fastloop", SimpleNamespace(install=None))  # as uvloop has it
+    assert other_loops.advice_for(loop) == "write asyncio.run in place of fastloop.run, and remove fastloop.install()"
+    monkeypatch.setitem(sys.modules, "uvicorn", SimpleNamespace())
+    assert "uvicorn with --loop loopcore:new_event_loop" in other_loops.advice_for(loop)
+
+
+APPLICATION = """\
+import asyncio
+async def app(scope, receive, send):
+    print(type(asyncio.get_running_loop()).__module__, flush=True)
+    await send({"type": "lifespan.startup.failed"})
+"""
+"""An ASGI application that says on which loop it runs, and does not start."""
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "module"),
+    [([], "", "loopcore"), (["--loop", "asyncio"], "", "asyncio"), ([], "asyncio", "asyncio")],
+)
+def test_uvicorn_runs_on_loopcore_unless_it_is_given_another_loop(
+    program, tmp_path: Path, options: list[str], variable: str, module: str
+):
+    pytest.importorskip("uvicorn", minversion="0.36")
+    program(APPLICATION, "application.py")
+    env = {"PYTHONWARNINGS": ""} | ({"UVICORN_LOOP": variable} if variable else {})
+    result = loopcore("run", "-m", "uvicorn", *options, "--port", "0", "application:app", cwd=tmp_path, env=env)
+    assert result.stdout.split(".")[0] == module
+    assert ("start uvicorn with --loop loopcore:new_event_loop" in result.stderr) is (module != "loopcore")
+
+
+def test_uvicorn_of_a_program_that_chooses_its_loop_is_reported(program, tmp_path: Path):
+    pytest.importorskip("uvicorn", minversion="0.36")
+    program(APPLICATION, "application.py")
+    name = program("import uvicorn\nuvicorn.run('application:app', port=0, loop='asyncio')\n")
+    result = loopcore("run", name, cwd=tmp_path, env={"PYTHONWARNINGS": ""})
+    assert result.stdout.startswith("asyncio")
+    assert "uvicorn.run(..., loop='loopcore:new_event_loop')" in result.stderr
+
+
 def test_missing_import_of_the_program_is_its_own_error(program, tmp_path: Path):
     program("import not_installed\nasync def main(): pass\n", "mod.py")
     program("import not_installed\n", "pack/__init__.py")
@@ -319,6 +406,19 @@ def test_setting_that_a_backend_does_not_know_is_refused_before_the_program_star
     env = {"LOOPCORE_BACKEND": "uring,poll", "LOOPCORE_URING_WITHOUT": "nonsense"}
     refused = loopcore("run", program("print('started')"), cwd=tmp_path, env=env)
     assert_refused(refused, "LOOPCORE_URING_WITHOUT", "nonsense")
+
+
+def test_variable_that_does_not_exist_is_reported_before_the_program_starts(program, tmp_path: Path):
+    name = program("import sys; print('started', file=sys.stderr)")
+    env = {"LOOPCORE_POLL_SKIP_TICK": "0", "LOOPCORE_TEST_ANYTHING": "1", "LOOPCORE_QQQ": ""}
+    result = loopcore("run", name, cwd=tmp_path, env=env)
+    assert result.returncode == 0
+    assert result.stderr == (
+        "loopcore: warning: LOOPCORE_POLL_SKIP_TICK has no effect: loopcore has no such variable "
+        "(did you mean 'LOOPCORE_POLL_SKIP_TICKS'?)\n"
+        "loopcore: warning: LOOPCORE_QQQ has no effect: loopcore has no such variable\n"
+        "started\n"
+    )
 
 
 def test_unknown_class_of_tasks_is_refused_before_the_program_starts(program, tmp_path: Path):

@@ -1,10 +1,9 @@
 """The commands `backends`, `plugins` and `info`: what is installed, and what can run here."""
 
 import argparse
-import sys
 from typing import Final
 
-from loopcore.cli.output import show_facts, show_json, show_table
+from loopcore.cli.output import show_facts, show_json, show_table, warn
 from loopcore.cli.reports import (
     BACKEND_COLUMNS,
     DETAIL_COLUMNS,
@@ -17,7 +16,7 @@ from loopcore.cli.reports import (
     inside_facts,
     plugin_rows,
 )
-from loopcore.text import printable
+from loopcore.selection.environment import unknown_variables
 
 GROUP: Final = "See what is installed"
 
@@ -80,6 +79,8 @@ def report_info(arguments: argparse.Namespace) -> int:
     if build["modules"]:
         print()
         show_table(("module", "build"), build["modules"], empty="")
-    for name in map(printable, build["stale"]):
-        print(f"loopcore: warning: {name} was compiled from an older source; edits have no effect", file=sys.stderr)
+    for name in build["stale"]:
+        warn(f"{name} was compiled from an older source; edits have no effect")
+    for text in unknown_variables():
+        warn(text)
     return 0

@@ -13,10 +13,11 @@ import os
 import sys
 from typing import NamedTuple
 
+from loopcore.cli.output import warn
 from loopcore.errors import UsageError
 from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend, find_plugins, make_plugins_ahead
-from loopcore.selection.environment import read_settings
+from loopcore.selection.environment import OTHER_LOOPS_VARIABLE, read_settings, unknown_variables
 
 
 class Settings(NamedTuple):
@@ -25,6 +26,7 @@ class Settings(NamedTuple):
     backend: str | None
     plugins: tuple[str, ...]
     debug: bool
+    allow_other_loops: bool
 
 
 def apply_settings(settings: Settings, *, everything: bool = True) -> None:
@@ -42,9 +44,13 @@ def apply_settings(settings: Settings, *, everything: bool = True) -> None:
         _check_plugin(text)
     if settings.plugins:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
+    if settings.allow_other_loops:
+        os.environ[OTHER_LOOPS_VARIABLE] = "yes"
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"
     if everything:
+        for text in unknown_variables():
+            warn(text)
         read_settings()
         make_plugins_ahead()
 

@@ -16,11 +16,17 @@ from loopcore.cli import builtin
 from loopcore.cli.commands import COMMANDS, AddCommand, describe_command, find_command
 from loopcore.cli.defaults import Settings, apply_settings, become_default
 from loopcore.cli.execution import Program, show_program_error
+from loopcore.cli.other_loops import UVICORN, choose_loop_of_uvicorn, watch_loops
 from loopcore.cli.output import report
 from loopcore.cli.parsing import Parser, add_global_options, help_text, make_command, make_parser
 from loopcore.cli.program import find_module, find_target
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore.selection.environment import other_loops_are_allowed
 from loopcore.text import did_you_mean, printable
+
+RUN_USAGE = """\
+loopcore run [--backend B] [--plugin P]... [--debug] [--allow-other-loops]
+                    (FILE | -m MODULE | MODULE:FUNCTION) [ARG]..."""
 
 RUN_HELP = """\
 Run a program on loopcore.
@@ -37,7 +43,7 @@ def run(parser: argparse.ArgumentParser) -> None:
     """Run a program on loopcore."""
     parser.description = RUN_HELP
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.usage = "loopcore run [--backend B] [--plugin P]... [--debug] (FILE | -m MODULE | MODULE:FUNCTION) [ARG]..."
+    parser.usage = RUN_USAGE
     add_global_options(parser, again=True)
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module to run")
     parser.add_argument("target", nargs=argparse.REMAINDER, metavar="FILE", help="a file or MODULE:FUNCTION to run")
@@ -137,7 +143,7 @@ def _help(given: argparse.Namespace) -> int:
 
 
 def _settings(given: argparse.Namespace) -> Settings:
-    return Settings(given.backend, tuple(given.plugin), given.debug)
+    return Settings(given.backend, tuple(given.plugin), given.debug, given.allow_other_loops)
 
 
 def prepare_program(arguments: argparse.Namespace) -> Program:
@@ -149,5 +155,10 @@ def prepare_program(arguments: argparse.Namespace) -> Program:
         raise UsageError("nothing to run: name a FILE, -m MODULE or MODULE:FUNCTION, as in: loopcore run server.py")
     apply_settings(_settings(arguments))
     become_default()
+    if not other_loops_are_allowed():
+        watch_loops()
     find = find_target if arguments.module is None else find_module
-    return find(words[0], words[1:])
+    program = find(words[0], words[1:])
+    if os.path.basename(words[0]) == UVICORN:
+        choose_loop_of_uvicorn()
+    return program

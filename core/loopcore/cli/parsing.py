@@ -33,7 +33,7 @@ GROUPS: Final = (
 DESCRIPTION: Final = "An asyncio event loop that can be taken apart. `loopcore run` runs a program on it, unchanged."
 
 USAGE: Final = """\
-loopcore [--backend B] [--plugin P]... [--debug] COMMAND [ARG]...
+loopcore [--backend B] [--plugin P]... [--debug] [--allow-other-loops] COMMAND [ARG]...
        loopcore -V | --version | -h | --help"""
 
 EXAMPLES: Final = """\
@@ -93,6 +93,12 @@ def add_global_options(parser: argparse.ArgumentParser, *, again: bool = False) 
         action="store_true",
         default=argparse.SUPPRESS if again else False,
         help="asyncio's debug mode for every loop",
+    )
+    parser.add_argument(
+        "--allow-other-loops",
+        action="store_true",
+        default=argparse.SUPPRESS if again else False,
+        help="do not warn if the program runs on another loop",
     )
 
 
