@@ -547,6 +547,18 @@ def test_plugins_are_listed(tmp_path: Path):
     assert loopcore("plugins", cwd=tmp_path).returncode == 0
 
 
+def test_options_of_a_plugin_are_listed(tmp_path: Path):
+    lines = [line.split() for line in loopcore("plugins", "watchdog", cwd=tmp_path).stdout.splitlines()]
+    assert ["option", "type", "default"] in lines
+    assert ["max_reports", "int"] in [line[:2] for line in lines]
+    assert ["loopcore", "run", "--plugin", "watchdog:threshold=VALUE", "FILE"] in lines
+    facts = json.loads(loopcore("plugins", "trace", "--json", cwd=tmp_path).stdout)
+    assert facts["target"] == "loopcore_plugins.trace:Trace"
+    assert {"option": "limit", "type": "int", "default": "200000"} in facts["options"]
+    assert "it has no options" in loopcore("plugins", "keep", cwd=tmp_path).stdout
+    assert_refused(loopcore("plugins", "kep", cwd=tmp_path), "there is no plugin 'kep' (did you mean 'keep'?)")
+
+
 def test_columns_are_aligned_and_nothing_is_a_dash(capsys: pytest.CaptureFixture[str]):
     rows = [{"name": "a", "ok": True, "why": ""}, {"name": "long", "ok": False, "why": "no reason"}]
     output.show_table(("name", "ok", "why"), rows, empty="none")

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from loopcore.cli import main
 from loopcore.cli.commands import COMMANDS
 from loopcore.errors import UsageError
+from tests.unit.test_cli import assert_refused, loopcore, path_with
 
 
 def greet(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +118,59 @@ def test_built_in_commands_look_for_no_others_and_cannot_be_replaced(install: An
     install(plugins=fail, backends=fail)
     assert main(["plugins", "--json"]) == 0
     assert COMMANDS._installed is None
+
+
+def completions(line: str, folder: Path) -> list[str]:
+    """Return what a shell shows for `line` when TAB is pressed at its end."""
+    pytest.importorskip("argcomplete")
+    answer = folder / "answer"
+    env = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    result = loopcore(cwd=folder, env=env)
+    assert (result.returncode, result.stdout) == (0, "")
+    return [word.strip() for word in answer.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("loopcore ru", "run"),
+        ("loopcore --backend pol", "poll"),
+        ("loopcore run --plugin watch", "watchdog"),
+        ("loopcore run prog", "program.py"),
+        ("loopcore plugins watch", "watchdog"),
+        ("loopcore help inf", "info"),
+        ("loopcore completion fi", "fish"),
+        ("loopcore conformance pol", "poll"),
+        ("loopcore top --int", "--interval"),
+    ],
+)
+def test_shell_completes_commands_options_and_names(tmp_path: Path, line: str, word: str) -> None:
+    (tmp_path / "program.py").touch()
+    assert completions(line, tmp_path) == [word]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_script_of_a_shell_is_printed(tmp_path: Path, shell: str) -> None:
+    pytest.importorskip("argcomplete")
+    result = loopcore("completion", shell, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "_ARGCOMPLETE" in result.stdout
+    assert "loopcore" in result.stdout
+
+
+def test_without_argcomplete_no_command_is_carried_out(tmp_path: Path) -> None:
+    (tmp_path / "argcomplete.py").write_text("raise ImportError")
+    env = {"PYTHONPATH": path_with(tmp_path)}
+    result = loopcore("completion", "bash", cwd=tmp_path, env=env)
+    assert_refused(result, 'completion needs argcomplete: pip install "loopcore[completion]"')
+    result = loopcore("info", cwd=tmp_path, env=env | {"_ARGCOMPLETE": "1", "COMP_LINE": "loopcore i"})
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "")
 
 
 def test_names_of_its_arguments_are_its_own(install: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,8 +48,20 @@ def test_info_says_of_each_backend_where_it_comes_from_and_what_it_uses(tmp_path
     assert backends["select"]["module"] == "loopcore_backends.select_:SelectBackend"
     assert {each["build"] for each in backends.values()} <= {"compiled", "pure"}
     assert backends["epoll"]["build"] == ("compiled" if facts["build"]["compiled"] else "pure")
-    text = loopcore("info", cwd=tmp_path, env={}).stdout.splitlines()
+    text = loopcore("info", "--all", cwd=tmp_path, env={}).stdout.splitlines()
     assert ["proactor", "over", "epoll"] in [line.split() for line in text]
+    assert len(text) > 60
+
+
+def test_info_fits_a_screen(tmp_path: Path):
+    result = loopcore("info", cwd=tmp_path, env={"LOOPCORE_BACKEND": "poll"})
+    lines = result.stdout.splitlines()
+    assert result.stderr == ""
+    assert len(lines) <= 23
+    assert lines[-1] == "`loopcore info --all` adds the modules and the details of each backend"
+    table = [line.split() for line in lines]
+    assert ["backend", "available", "build", "reason"] in table
+    assert [line[1] for line in table if line[:1] == ["select"]] == ["yes"]
 
 
 @needs_uring
@@ -74,3 +86,6 @@ def test_info_survives_a_wrong_backend(tmp_path: Path):
     facts = json.loads(result.stdout)
     assert facts["backend"] is None
     assert "nope" in facts["why"]
+    text = loopcore("info", cwd=tmp_path, env={"LOOPCORE_BACKEND": "nope"})
+    assert text.returncode == 0
+    assert text.stderr.startswith("loopcore: warning: LOOPCORE_BACKEND=nope: there is no backend 'nope'; installed: ")

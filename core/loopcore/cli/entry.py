@@ -14,11 +14,12 @@ from typing import Final
 
 from loopcore.cli import builtin
 from loopcore.cli.commands import COMMANDS, AddCommand, describe_command, find_command
+from loopcore.cli.completion import complete, completion, is_completing
 from loopcore.cli.defaults import Settings, apply_settings, become_default
 from loopcore.cli.execution import Program, show_program_error
 from loopcore.cli.other_loops import UVICORN, choose_loop_of_uvicorn, watch_loops
 from loopcore.cli.output import report
-from loopcore.cli.parsing import Parser, add_global_options, help_text, make_command, make_parser
+from loopcore.cli.parsing import Parser, add_global_options, help_text, make_command, make_parser, set_completer
 from loopcore.cli.program import find_module, find_target
 from loopcore.errors import LoopcoreError, UsageError
 from loopcore.selection.environment import other_loops_are_allowed
@@ -52,7 +53,8 @@ def run(parser: argparse.ArgumentParser) -> None:
 
 def help_(parser: argparse.ArgumentParser) -> None:
     """Show the help of loopcore, or of a command."""
-    parser.add_argument("topic", metavar="COMMAND", nargs="?", help="the command; without it, all are listed")
+    topic = parser.add_argument("topic", metavar="COMMAND", nargs="?", help="the command; without it, all are listed")
+    set_completer(topic, _names)
     parser.set_defaults(act=_help, group="Get help")
 
 
@@ -61,6 +63,7 @@ BUILTIN: Final[dict[str, AddCommand]] = {
     "backends": builtin.backends,
     "plugins": builtin.plugins,
     "info": builtin.info,
+    "completion": completion,
     "help": help_,
 }
 """The commands that no entry point can replace."""
@@ -74,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.excepthook = show_program_error
     try:
         with report():
+            if is_completing():
+                return complete(_names(), _parser_of)
             given = _read_line(list(sys.argv[1:] if argv is None else argv))
             if given.help or given.command is None:
                 return _help(given)

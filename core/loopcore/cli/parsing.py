@@ -15,6 +15,8 @@ from typing import Any, Final, NoReturn
 
 from loopcore import __version__
 from loopcore.errors import UsageError
+from loopcore.selection.catalogue import AUTO
+from loopcore.selection.discovery import BACKENDS, PLUGINS
 from loopcore.text import did_you_mean
 
 OTHER_PACKAGES: Final = "Commands of other packages"
@@ -75,19 +77,26 @@ class Parser(argparse.ArgumentParser):
         return ["--help", *re.findall(r"(?<![\w-])--?[a-z][\w-]*", self.format_usage())]
 
 
+def set_completer(action: argparse.Action, names: Callable[[], Iterable[str]]) -> None:
+    """Make `names()` the words that complete the argument in a shell; argcomplete reads the attribute."""
+    action.completer = lambda **_: names()  # type: ignore[attr-defined]
+
+
 def add_global_options(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
     """Add the options that may stand before any command, and again among those of `run`."""
     default: Any = argparse.SUPPRESS if again else None
-    parser.add_argument(
+    backend = parser.add_argument(
         "--backend", metavar="B", default=default, help="a name, a list in order of preference (epoll,poll), or auto"
     )
-    parser.add_argument(
+    plugin = parser.add_argument(
         "--plugin",
         metavar="P",
         action="append",
         default=argparse.SUPPRESS if again else [],
         help="NAME[:OPTION=VALUE,OPTION=VALUE]; may be repeated",
     )
+    set_completer(backend, lambda: [*BACKENDS.names(), AUTO])
+    set_completer(plugin, PLUGINS.names)
     parser.add_argument(
         "--debug",
         action="store_true",

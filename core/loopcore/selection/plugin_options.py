@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Final, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from loopcore.errors import UsageError
 from loopcore.text import did_you_mean
@@ -50,6 +50,31 @@ def parse_wishes(text: str) -> list[Wish]:
             if colon:
                 _add_option(wishes[-1], option)
     return _once_each(wishes)
+
+
+class Option(NamedTuple):
+    """An option of a plugin, for a list; `default` is as in Python, or empty if the option is required."""
+
+    option: str
+    type: str
+    default: str
+
+
+def options_of(who: str, factory: Any) -> list[Option]:
+    """Return the options that can be given as text; `who` names the plugin in errors. An object has none."""
+    if not callable(factory):
+        return []
+    return [
+        Option(name, _name_of(kind), _default_of(each))
+        for name, each in _parameters(who, factory).items()
+        if _converter_of(kind := _kind_of(each)) is not None
+    ]
+
+
+def _default_of(parameter: Parameter) -> str:
+    if parameter.default is Parameter.empty:
+        return ""
+    return str(parameter.default) if isinstance(parameter.default, Path) else repr(parameter.default)
 
 
 def convert_options(who: str, factory: Callable[..., Any], options: Mapping[str, str]) -> dict[str, Any]:

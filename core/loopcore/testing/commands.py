@@ -4,6 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from loopcore.cli.parsing import set_completer
+from loopcore.selection.discovery import BACKENDS
+
 GROUP: Final = "Measure and extend"
 """The heading of these commands in `loopcore --help`."""
 
@@ -14,7 +17,8 @@ def conformance(parser: argparse.ArgumentParser) -> None:
     The exit code is 0 if every guarantee is kept, 1 if one is broken, 2 if nothing could be run. Needs pytest, and
     hypothesis for a part: pip install "loopcore[testing]".
     """
-    parser.add_argument("backend", metavar="NAME", help="the backend, as installed; or MODULE:CLASS")
+    backend = parser.add_argument("backend", metavar="NAME", help="the backend, as installed; or MODULE:CLASS")
+    set_completer(backend, BACKENDS.names)
     parser.add_argument("--only", metavar="NAMES", help="check these guarantees only, separated by commas")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the report here, as JSON")
     parser.add_argument("--badge", metavar="FILE", type=Path, help="write a badge here, as SVG")
@@ -24,7 +28,6 @@ def conformance(parser: argparse.ArgumentParser) -> None:
 def act(arguments: argparse.Namespace) -> int:
     """Run the command. pytest is imported only now."""
     from loopcore.errors import UsageError
-    from loopcore.selection.discovery import BACKENDS
 
     if ":" not in arguments.backend:
         BACKENDS.check_known(arguments.backend)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from loopcore.errors import UsageError
 from loopcore_plugins.inspect.client import Client, GoneError, SilentError, connect, find
 from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines
-from loopcore_plugins.inspect.places import Address
+from loopcore_plugins.inspect.places import Address, addresses
 
 GROUP: Final = "Look at a running program"
 """The heading of these commands in `loopcore --help`."""
@@ -21,30 +21,40 @@ CANCEL_PATIENCE: Final = 2.0
 """Seconds to wait for a cancelled task to end."""
 
 
+def _complete(pid: argparse.Action) -> None:
+    """Complete an argument, in a shell, with the processes that can be inspected; argcomplete reads the attribute."""
+    pid.completer = lambda **_: sorted({str(each.pid) for each in addresses()})  # type: ignore[attr-defined]
+
+
 def ps(parser: argparse.ArgumentParser) -> None:
     """List the tasks of a running process, and what each awaits."""
-    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
+    pid = parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
+    _complete(pid)
     parser.set_defaults(act=lambda arguments: _report("ps", arguments), group=GROUP)
 
 
 def stacks(parser: argparse.ArgumentParser) -> None:
     """Print the stacks of the threads and tasks of a running process."""
-    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
+    pid = parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
+    _complete(pid)
     parser.set_defaults(act=lambda arguments: _report("stacks", arguments), group=GROUP)
 
 
 def cancel(parser: argparse.ArgumentParser) -> None:
     """Cancel a task of a running process."""
-    parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
+    pid = parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
     parser.add_argument("task", metavar="TASK", help="the name of a task, or its id as `loopcore ps --json` has it")
+    _complete(pid)
     parser.set_defaults(act=_cancel, group=GROUP)
 
 
 def top(parser: argparse.ArgumentParser) -> None:
     """Show live figures of a running process, or write them to a page."""
-    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one")
+    pid = parser.add_argument(
+        "pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one"
+    )
     parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two frames")
     parser.add_argument(
         "--light", action="store_true", help="do not measure single callbacks: shows less, and costs hardly anything"
@@ -53,6 +63,7 @@ def top(parser: argparse.ArgumentParser) -> None:
     instead.add_argument("--once", action="store_true", help="print one frame and exit")
     instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
     parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
+    _complete(pid)
     parser.set_defaults(act=_top, group=GROUP)
 
 
