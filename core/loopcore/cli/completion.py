@@ -12,7 +12,6 @@ from typing import Any, Final
 from loopcore.cli.parsing import Parser, add_global_options
 from loopcore.errors import LoopcoreError, UsageError
 
-VARIABLE: Final = "_ARGCOMPLETE"
 LINE: Final = "COMP_LINE"
 SHELLS: Final = ("bash", "zsh", "fish")
 FAILED: Final = 1
@@ -44,11 +43,6 @@ def print_script(arguments: argparse.Namespace) -> int:
         raise UsageError('completion needs argcomplete: pip install "loopcore[completion]"') from None
     print(shellcode(["loopcore"], shell=arguments.shell))
     return 0
-
-
-def is_completing() -> bool:
-    """Return whether a shell asks for completions, and not the user for a command."""
-    return VARIABLE in os.environ
 
 
 def complete(names: Iterable[str], make: Callable[[str], Parser]) -> int:

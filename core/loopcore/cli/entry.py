@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from loopcore.cli import builtin
 from loopcore.cli.commands import COMMANDS, AddCommand, describe_command, find_command
-from loopcore.cli.completion import complete, completion, is_completing
 from loopcore.cli.defaults import Settings, apply_settings, become_default
 from loopcore.cli.execution import Program, show_program_error
 from loopcore.cli.other_loops import UVICORN, choose_loop_of_uvicorn, watch_loops
@@ -58,15 +56,27 @@ def help_(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=_help, group="Get help")
 
 
-BUILTIN: Final[dict[str, AddCommand]] = {
-    "run": run,
-    "backends": builtin.backends,
-    "plugins": builtin.plugins,
-    "info": builtin.info,
-    "completion": completion,
-    "help": help_,
-}
+BUILTIN: Final = ("run", "backends", "plugins", "info", "completion", "help")
 """The commands that no entry point can replace."""
+
+COMPLETING: Final = "_ARGCOMPLETE"
+"""The variable with which a shell asks for completions."""
+
+
+def _builtin(name: str) -> AddCommand:
+    if name == "run":
+        return run
+    if name == "help":
+        return help_
+    from loopcore.cli import builtin, completion  # here, because importing importlib.metadata takes a while
+
+    commands: dict[str, AddCommand] = {
+        "backends": builtin.backends,
+        "plugins": builtin.plugins,
+        "info": builtin.info,
+        "completion": completion.completion,
+    }
+    return commands[name]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,7 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.excepthook = show_program_error
     try:
         with report():
-            if is_completing():
+            if COMPLETING in os.environ:
+                from loopcore.cli.completion import complete
+
                 return complete(_names(), _parser_of)
             given = _read_line(list(sys.argv[1:] if argv is None else argv))
             if given.help or given.command is None:
@@ -108,7 +120,7 @@ def _read_line(words: list[str]) -> argparse.Namespace:
 def _parser_of(name: str) -> Parser:
     """Return the parser of a command. Raises UsageError if there is none, or if it cannot be used."""
     if name in BUILTIN:
-        return make_command(name, BUILTIN[name])  # no lookup, so that `loopcore run` starts quickly
+        return make_command(name, _builtin(name))  # no lookup, so that `loopcore run` starts quickly
     if COMMANDS.declarations(name):
         return find_command(name)
     if os.path.exists(name):
