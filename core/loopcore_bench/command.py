@@ -91,7 +91,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     _check_files(arguments.html, arguments.json)
     asked = specs is not None
     specs = specs or installed_loops()
-    loops = {spec.label: _facts(spec, asked=asked) for spec in specs}
+    loops = _describe(specs, asked=asked)
     specs = [spec for spec in specs if "skipped" not in loops[spec.label]]
     for line in [*loop_lines({"loops": loops}), *_advice(specs, loops, asked=asked)]:
         print(line, flush=True)
@@ -212,6 +212,19 @@ def _facts(spec: LoopSpec, *, asked: bool) -> dict[str, Any]:
         if spec.label == "loopcore":
             raise UsageError(f"loopcore cannot be measured: {error}") from None
         return {"skipped": str(error)}
+
+
+def _describe(specs: list[LoopSpec], *, asked: bool) -> dict[str, dict[str, Any]]:
+    """Return the facts about each loop, by label. Each starts a process, so a terminal shows which."""
+    live = sys.stderr is not None and sys.stderr.isatty()
+    loops = {}
+    for spec in specs:
+        if live:
+            print(f"\r{f'starting {spec.label}':{_line_width()}.{_line_width()}}", end="", file=sys.stderr, flush=True)
+        loops[spec.label] = _facts(spec, asked=asked)
+    if live:
+        print(f"\r{'':{_line_width()}}\r", end="", file=sys.stderr, flush=True)
+    return loops
 
 
 def _rows(text: str) -> list[Row]:

@@ -8,7 +8,7 @@ adds arguments to it and sets `act` to a function of the parsed arguments that r
         parser.add_argument("name")
         parser.set_defaults(act=lambda arguments: print("hello", arguments.name) or 0)
 
-Its docstring is the help text; `parser.set_defaults(group="Say something")` puts the command into a group of its own in
+Its docstring is the help text; `parser.set_defaults(group="Say something")` puts the command under that heading in
 `loopcore --help`. Only the requested command is imported; the help imports all of them.
 The names of built-in commands are reserved: an entry point with such a name is ignored.
 """

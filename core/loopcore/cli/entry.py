@@ -142,7 +142,7 @@ def _parse(parser: Parser, words: Sequence[str], into: argparse.Namespace | None
 
 def _act(parser: Parser, given: argparse.Namespace) -> int:
     """Carry out a command other than `run`, with the options before it."""
-    arguments = _parse(parser, given.words)  # in a namespace of its own: a command may have an argument `backend`
+    arguments = _parse(parser, given.words)  # in another namespace: a command may have an argument `backend`
     apply_settings(_settings(given), everything=False)
     return int(arguments.act(arguments))
 

@@ -1,11 +1,11 @@
 """Notice a program that runs on another loop than loopcore's, and say so when it ends.
 
-asyncio exports `_set_running_loop` for the authors of event loops: every loop calls it when it begins to run, asyncio's
-own and those that are written in C or Rust. A function that notes the class of each loop stands in its place while
-`loopcore run` runs a program. It is called twice each time a loop runs, and never while it does.
+asyncio exports `_set_running_loop` for the authors of event loops. Every loop calls it when it begins to run, asyncio's
+and those written in C or Rust alike. `loopcore run` replaces it by a function that notes the class of the loop and
+calls it. The cost is two calls for each run of a loop.
 
-`uvicorn` chooses its loop by itself: asyncio's or uvloop's, whatever the default of asyncio is. Its option `--loop` and
-the variable UVICORN_LOOP, which every version of it reads, name a function that makes the loop.
+uvicorn chooses between asyncio's loop and uvloop's, whatever the default of asyncio is. Its option `--loop`, or the
+variable UVICORN_LOOP, names a function that makes the loop.
 """
 
 import asyncio

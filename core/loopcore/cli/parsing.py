@@ -35,7 +35,8 @@ GROUPS: Final = (
 DESCRIPTION: Final = "An asyncio event loop that can be taken apart. `loopcore run` runs a program on it, unchanged."
 
 USAGE: Final = """\
-loopcore [--backend B] [--plugin P]... [--debug] [--allow-other-loops] COMMAND [ARG]...
+loopcore [--backend B] [--plugin P]... [--debug] [--allow-other-loops]
+                COMMAND [ARG]...
        loopcore -V | --version | -h | --help"""
 
 EXAMPLES: Final = """\
@@ -137,7 +138,7 @@ def make_command(name: str, add: Callable[[argparse.ArgumentParser], object]) ->
 
 
 def summary_of(parser: argparse.ArgumentParser) -> str:
-    """Return the first line of a parser's description, as it stands in the list of commands."""
+    """Return the first line of a parser's description, in the form of the list of commands."""
     line = (parser.description or "").partition("\n")[0].rstrip(".")
     return line[:1].lower() + line[1:]
 

@@ -4,19 +4,23 @@ import argparse
 import json
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from loopcore.errors import UsageError
-from loopcore_plugins.inspect.client import Client, GoneError, SilentError, connect, find
+from loopcore_plugins.inspect.client import PATIENCE, Client, GoneError, SilentError, connect, find
 from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines
 from loopcore_plugins.inspect.places import Address, addresses
 
 GROUP: Final = "Look at a running program"
 """The heading of these commands in `loopcore --help`."""
 WHICH: Final = "a process number, PID.NUMBER for one loop of several, or `all`"
+NOTICE: Final = 2.0
+"""Seconds after which a command says what it waits for."""
 CANCEL_PATIENCE: Final = 2.0
 """Seconds to wait for a cancelled task to end."""
 
@@ -80,7 +84,7 @@ def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, 
     failure: GoneError | None = None
     for address in find(wish):
         try:
-            with connect(address) as client:
+            with _waiting_for(address), connect(address) as client:
                 found.append((client.greeting, client.ask(question)))
         except GoneError as exc:
             failure = exc
@@ -121,9 +125,11 @@ def _one(wish: str) -> Address:
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
-    with connect(_one(arguments.pid)) as client:
-        task = _find_task(client, arguments.task)
-        client.ask("cancel", task=task["id"])
+    address = _one(arguments.pid)
+    with connect(address) as client:
+        with _waiting_for(address):
+            task = _find_task(client, arguments.task)
+            client.ask("cancel", task=task["id"])
         name = shorten(task["name"])
         try:
             has_ended = _ends(client, task["id"])
@@ -163,10 +169,47 @@ def _top(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         from loopcore_plugins.inspect.page import record
 
-        record(address, arguments.html, arguments.seconds)
+        tell, clear = _progress(f"recording {address}", arguments.seconds)
+        try:
+            record(address, arguments.html, arguments.seconds, tell)
+        finally:
+            clear()
         print(f"{arguments.html} is written")
         return 0
     return _find_top()(address, interval=arguments.interval, light=arguments.light, once=arguments.once)
+
+
+def _progress(what: str, seconds: float) -> tuple[Callable[[float], None], Callable[[], None]]:
+    """Return a function that shows the seconds that have passed, on a terminal, and one that clears the line.
+
+    If standard error is not a terminal, it gets one line now, if this takes long.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        if sys.stderr is not None and seconds > NOTICE:
+            print(f"{what} for {seconds:g} s", file=sys.stderr, flush=True)
+        return (lambda passed: None), (lambda: None)
+
+    def tell(passed: float) -> None:
+        print(f"\r{what}: {passed:.0f} of {seconds:g} s", end="", file=sys.stderr, flush=True)
+
+    return tell, lambda: print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _waiting_for(address: Address) -> Iterator[None]:
+    """Say on standard error, after some time, what the command is waiting for."""
+
+    def tell() -> None:
+        if sys.stderr is not None:
+            print(f"waiting for {address}, at most {PATIENCE:g} s", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(NOTICE, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _find_top() -> Callable[..., int]:
