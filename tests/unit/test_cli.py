@@ -513,6 +513,11 @@ def test_wrong_command_line_is_one_line_that_says_what_to_type(tmp_path: Path, a
     assert_refused(loopcore(*arguments, cwd=tmp_path), f"loopcore: error: {message}")
 
 
+def test_option_that_was_meant_is_found_in_a_coloured_usage(tmp_path: Path):
+    result = loopcore("backends", "--jsn", cwd=tmp_path, env={"PYTHON_COLORS": "1"})
+    assert_refused(result, "(did you mean '--json'?)")
+
+
 def test_options_before_the_command_are_those_of_run(program, tmp_path: Path):
     name = program(
         "import asyncio\nasync def main(): loop = asyncio.get_running_loop(); "

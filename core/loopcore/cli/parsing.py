@@ -75,7 +75,8 @@ class Parser(argparse.ArgumentParser):
 
     def options(self) -> list[str]:
         """Return the options that the usage shows."""
-        return ["--help", *re.findall(r"(?<![\w-])--?[a-z][\w-]*", self.format_usage())]
+        usage = re.sub(r"\x1b\[[\d;]*m", "", self.format_usage())  # coloured on a terminal, from Python 3.14 on
+        return ["--help", *re.findall(r"(?<![\w-])--?[a-z][\w-]*", usage)]
 
 
 def set_completer(action: argparse.Action, names: Callable[[], Iterable[str]]) -> None:
