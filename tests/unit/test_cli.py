@@ -199,6 +199,8 @@ def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
     assert_refused(loopcore("run", "-m", "pack", cwd=tmp_path), "'pack'", "__main__")
     assert_refused(loopcore("run", "-m", "sys", cwd=tmp_path), "'sys'", "no Python code")
     assert_refused(loopcore("run", "missing:main", cwd=tmp_path), "no module named 'missing'")
+    assert_refused(loopcore("run", "mod1:main", cwd=tmp_path), "no module named 'mod1' (did you mean 'mod'?)")
+    assert_refused(loopcore("run", "-m", "pakc", cwd=tmp_path), "no module named 'pakc' (did you mean 'pack'?)")
     assert_refused(loopcore("run", "mod:missing", cwd=tmp_path), "'mod'", "'missing'")
     assert_refused(loopcore("run", "mod:mian", cwd=tmp_path), "module 'mod' has no 'mian' (did you mean 'main'?)")
     assert_refused(loopcore("run", "mod:plain", cwd=tmp_path), "mod:plain is not a coroutine function")
@@ -498,7 +500,9 @@ def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
     ("arguments", "message"),
     [
         (["run", "--bakend", "x", "a.py"], "run: there is no option '--bakend' (did you mean '--backend'?); see"),
-        (["-v", "run", "a.py"], "there is no option '-v'; see loopcore --help"),
+        (["-v", "run", "a.py"], "there is no option '-v' (did you mean '-V'?); see loopcore --help"),
+        (["new", "backnd", "x"], "new: 'backnd' is not one of backend, plugin (did you mean 'backend'?); see"),
+        (["run", "--backend"], "run: --backend needs a value; see loopcore run --help"),
         (["ruN"], "there is no command 'ruN' (did you mean 'run'?); see loopcore --help"),
         (["help", "inf"], "there is no command 'inf' (did you mean 'info'?); see loopcore --help"),
         (["a.py"], "there is no command 'a.py'; to run it as a program: loopcore run a.py"),

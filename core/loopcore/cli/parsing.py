@@ -62,6 +62,10 @@ class Parser(argparse.ArgumentParser):
         missing = re.match(r"the following arguments are required: (.*)", message)
         message = f"needs {missing[1]}" if missing else message.removeprefix("argument ")
         message = message.replace(": expected one argument", " needs a value")
+        wrong = re.fullmatch(r".*: invalid choice: '(.*)' \(choose from (.*)\)", message)
+        if wrong:
+            choices = wrong[2].replace("'", "").split(", ")
+            message = f"{wrong[1]!r} is not one of {', '.join(choices)}{did_you_mean(wrong[1], choices)}"
         command = self.prog.partition(" ")[2]
         raise UsageError(f"{command}{':' * (not missing)} {message}; see {self.prog} --help".strip(": "))
 
@@ -76,7 +80,7 @@ class Parser(argparse.ArgumentParser):
     def options(self) -> list[str]:
         """Return the options that the usage shows."""
         usage = re.sub(r"\x1b\[[\d;]*m", "", self.format_usage())  # coloured on a terminal, from Python 3.14 on
-        return ["--help", *re.findall(r"(?<![\w-])--?[a-z][\w-]*", usage)]
+        return ["--help", *re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", usage)]
 
 
 def set_completer(action: argparse.Action, names: Callable[[], Iterable[str]]) -> None:

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import io
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -107,8 +108,13 @@ def find_module(name: str, arguments: Sequence[str]) -> Program:
 
 
 def _path_hint(name: str) -> str:
-    """Return how to run a file whose path was given for the name of a module, or an empty string."""
-    return f"; to run the file: loopcore run {name}" if os.path.exists(name) else ""
+    """Return what the user may have meant by a module that does not exist, or an empty string."""
+    return f"; to run the file: loopcore run {name}" if os.path.exists(name) else _close_module(name)
+
+
+def _close_module(name: str) -> str:
+    """Return a module or package in the working directory whose name is like `name`, as a hint, or an empty string."""
+    return did_you_mean(name, sorted(module.name for module in pkgutil.iter_modules([os.getcwd()])))
 
 
 def find_spec(name: str) -> ModuleSpec | None:
@@ -149,7 +155,7 @@ def find_function(module_name: str, function_name: str, arguments: Sequence[str]
     except ModuleNotFoundError as error:
         if not is_part(error.name, module_name):
             raise
-        raise UsageError(f"no module named {module_name!r}") from None
+        raise UsageError(f"no module named {module_name!r}{_close_module(module_name)}") from None
     for name in function_name.split("."):
         try:
             found = getattr(found, name)

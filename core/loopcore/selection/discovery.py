@@ -375,5 +375,10 @@ def _refusal(asked: str, refusals: list[tuple[str, LoopcoreError]]) -> LoopcoreE
         return error
     unknown = all(isinstance(exc, UsageError) for _, exc in refusals)
     kind = UsageError if unknown else BackendUnavailableError
-    reasons = (f"{name} ({str(exc).removeprefix(f'backend {name!r} ')})" for name, exc in refusals)
-    return kind(f"{asked}: none of these can be used: {', '.join(reasons)}")
+    reasons = ", ".join(f"{name} ({_without(name, str(exc))})" for name, exc in refusals)
+    return kind(f"{asked}: none of these can be used: {reasons}")
+
+
+def _without(name: str, reason: str) -> str:
+    """Return `reason` without the words that a list of names repeats."""
+    return reason.removeprefix(f"backend {name!r} ").removeprefix("cannot run here: ")

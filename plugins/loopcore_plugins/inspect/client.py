@@ -127,8 +127,9 @@ def find(wish: str) -> list[Address]:
         found = [each for each in known if each.pid == int(pid) and (not dot or each.loop == int(number))]
     if not found:
         start = "start it with the plugin `inspect`, as in: loopcore run --plugin inspect FILE"
-        if not known:
+        if wish == "all":
             raise UsageError(f"no program can be inspected here; {start} (looked in {places.folder()})")
+        what = f"process {wish} cannot be inspected" if places.exists(int(pid)) else f"there is no process {pid}"
         others = ", ".join(sorted({str(each.pid) for each in known}))
-        raise UsageError(f"process {wish} cannot be inspected, but {others} can; if {wish} runs loopcore, {start}")
+        raise UsageError(f"{what}; " + (f"these can be inspected: {others}" if known else start))
     return found
