@@ -143,7 +143,7 @@ def test_loops_that_are_not_installed_are_not_among_the_default(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--work", "nothing"], "no workload 'nothing'; --list shows what there is, as all, call_soon,"),
+        (["--work", "nothing"], "no workload 'nothing'; `loopcore bench --list` shows all, such as all, call_soon,"),
         (["--work", "tcp-1k"], "no workload 'tcp-1k'; .* tcp-1k-1"),
         (["--loops", ""], "no loop name in ''"),
         (["--loops", "json"], "json cannot be measured: not an event loop"),
