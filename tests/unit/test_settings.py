@@ -99,7 +99,7 @@ def test_a_wrong_value_is_an_error_that_says_what_is_right(
     monkeypatch.setenv(variable, text)
     setting = SETTINGS[variable]
     expected = (
-        f"{variable}='{text}' is not a .*number of {setting.unit} from {setting.least} to {setting.most}; the default"
+        f"{variable}='{text}' must be a .*number of {setting.unit} from {setting.least} to {setting.most}; unset it"
     )
     with pytest.raises(loopcore.UsageError, match=expected):
         loopcore.new_event_loop()
