@@ -60,7 +60,7 @@ def bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with charts")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured")
     parser.add_argument("--list", action="store_true", help="list the workloads, all or those of --work, and stop")
-    parser.set_defaults(act=act)
+    parser.set_defaults(act=act, group="Measure and extend")
 
 
 def act(arguments: argparse.Namespace) -> int:
@@ -77,16 +77,21 @@ def act(arguments: argparse.Namespace) -> int:
 
 def _compare(arguments: argparse.Namespace) -> int:
     rows = _rows(("all" if arguments.list else WORK) if arguments.work is None else arguments.work)
+    specs = None if arguments.loops is None else _asked(arguments.loops)
     if arguments.list:
+        for spec in specs or ():
+            _facts(spec, asked=True)  # refuses a loop that is not installed
         for line in align([[row.name, row.operation] for row in rows]):
             print(line)
         return 0
-    if arguments.rounds < 1 or not LEAST_SECONDS <= arguments.seconds <= 60:
-        raise UsageError(f"--rounds has to be 1 or more, --seconds at least {LEAST_SECONDS} and at most 60")
+    if arguments.rounds < 1:
+        raise UsageError(f"--rounds {arguments.rounds}: there must be at least one, as in --rounds 1")
+    if not LEAST_SECONDS <= arguments.seconds <= 60:
+        raise UsageError(f"--seconds {arguments.seconds}: must be from {LEAST_SECONDS} to 60")
     _check_files(arguments.html, arguments.json)
-    asked = arguments.loops is not None
-    specs = _asked(arguments.loops) if asked else installed_loops()
-    loops = {spec.label: _facts(spec, asked=asked) for spec in specs}
+    asked = specs is not None
+    specs = specs or installed_loops()
+    loops = _describe(specs, asked=asked)
     specs = [spec for spec in specs if "skipped" not in loops[spec.label]]
     for line in [*loop_lines({"loops": loops}), *_advice(specs, loops, asked=asked)]:
         print(line, flush=True)
@@ -207,6 +212,19 @@ def _facts(spec: LoopSpec, *, asked: bool) -> dict[str, Any]:
         if spec.label == "loopcore":
             raise UsageError(f"loopcore cannot be measured: {error}") from None
         return {"skipped": str(error)}
+
+
+def _describe(specs: list[LoopSpec], *, asked: bool) -> dict[str, dict[str, Any]]:
+    """Return the facts about each loop, by label. Each starts a process, so a terminal shows which."""
+    live = sys.stderr is not None and sys.stderr.isatty()
+    loops = {}
+    for spec in specs:
+        if live:
+            print(f"\r{f'starting {spec.label}':{_line_width()}.{_line_width()}}", end="", file=sys.stderr, flush=True)
+        loops[spec.label] = _facts(spec, asked=asked)
+    if live:
+        print(f"\r{'':{_line_width()}}\r", end="", file=sys.stderr, flush=True)
+    return loops
 
 
 def _rows(text: str) -> list[Row]:

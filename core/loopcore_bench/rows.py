@@ -54,7 +54,7 @@ def choose(text: str, known: Mapping[str, R], groups: Mapping[str, Iterable[str]
         names = groups[word] if word in groups else fnmatch.filter(known, word)
         if not names:
             near = difflib.get_close_matches(word, [*known, *groups]) or [*groups, *list(known)[:3], "tcp-1k-10", "..."]
-            raise ValueError(f"no workload {word!r}; --list shows what there is, as {', '.join(near)}")
+            raise ValueError(f"no workload {word!r}; `loopcore bench --list` shows all, such as {', '.join(near)}")
         chosen.update({name: known[name] for name in names})
     return list(chosen.values())
 

@@ -71,11 +71,30 @@ def test_copy_is_complete_and_has_nothing_of_the_templates_name(kind: str, tmp_p
         assert "template" not in (folder / name).read_text(encoding="utf-8").lower()
 
 
-@pytest.mark.parametrize("name", ["", "My", "my-poll", "class", "9lives", "epoll", "auto", "template", "ring_", "../x"])
+@pytest.mark.parametrize("name", ["", "My", "my.poll", "class", "9lives", "epoll", "auto", "template", "ring_", "../x"])
 def test_name_that_cannot_be_is_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name"):
         scaffold.write_copy("backend", name, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("class", "it is a keyword of Python; try: loopcore new backend my_class"),
+        ("My Ring", "a letter first; try: loopcore new backend my_ring"),
+        ("epoll", "is taken; choose another name, as in: loopcore new backend my_epoll"),
+    ],
+)
+def test_refusal_of_a_name_suggests_another(name: str, hint: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=hint):
+        scaffold.write_copy("backend", name, tmp_path)
+
+
+def test_hyphen_in_a_name_is_an_underscore_in_the_module(tmp_path: Path) -> None:
+    folder = write("plugin", "my-plug", tmp_path)
+    assert folder.name == "loopcore-plugin-my-plug"
+    assert "my_plug" in (folder / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_name_of_a_plugin_of_loopcores_own_is_taken(tmp_path: Path) -> None:

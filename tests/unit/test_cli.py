@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ import zipfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from loopcore.cli import output
+from loopcore.cli import other_loops, output
 
 REPORT = """\
 import asyncio, sys
@@ -182,16 +184,112 @@ def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
     program("", "pack/__init__.py")
     (tmp_path / "empty").mkdir()
     assert_refused(loopcore("run", cwd=tmp_path), "nothing to run")
-    assert_refused(loopcore("run", "missing.py", cwd=tmp_path), "'missing.py'", "no such file")
+    assert_refused(loopcore("run", "-m", cwd=tmp_path), "-m needs a MODULE")
+    assert_refused(loopcore("run", "missing.py", cwd=tmp_path), "'missing.py'", "no such file; name a FILE")
+    assert_refused(loopcore("run", "mod", cwd=tmp_path), "'mod'", "no such file; to run the file: loopcore run mod.py")
+    assert_refused(loopcore("run", "mdo.py", cwd=tmp_path), "no such file (did you mean 'mod.py'?)")
+    assert_refused(loopcore("run", "pack.x", cwd=tmp_path), "no such file; to run the module: loopcore run -m pack.x")
+    assert_refused(loopcore("run", "no/mod.py", cwd=tmp_path), "no such file; there is no folder 'no'")
+    assert_refused(
+        loopcore("run", "-m", "mod.py", cwd=tmp_path), "no module named 'mod.py'; to run the file: loopcore run"
+    )
     assert_refused(loopcore("run", "empty", cwd=tmp_path), "'empty'", "__main__")
     assert_refused(loopcore("run", "-m", "missing", cwd=tmp_path), "no module named 'missing'")
     assert_refused(loopcore("run", "-m", "mod.part", cwd=tmp_path), "no module named 'mod.part'")
     assert_refused(loopcore("run", "-m", "pack", cwd=tmp_path), "'pack'", "__main__")
     assert_refused(loopcore("run", "-m", "sys", cwd=tmp_path), "'sys'", "no Python code")
     assert_refused(loopcore("run", "missing:main", cwd=tmp_path), "no module named 'missing'")
+    assert_refused(loopcore("run", "mod1:main", cwd=tmp_path), "no module named 'mod1' (did you mean 'mod'?)")
+    assert_refused(loopcore("run", "-m", "pakc", cwd=tmp_path), "no module named 'pakc' (did you mean 'pack'?)")
     assert_refused(loopcore("run", "mod:missing", cwd=tmp_path), "'mod'", "'missing'")
+    assert_refused(loopcore("run", "mod:mian", cwd=tmp_path), "module 'mod' has no 'mian' (did you mean 'main'?)")
     assert_refused(loopcore("run", "mod:plain", cwd=tmp_path), "mod:plain is not a coroutine function")
     assert_refused(loopcore("run", "mod:main", cwd=tmp_path), "mod:main(a)", "'a'")
+
+
+OTHER = """\
+import asyncio, sys, loopcore
+async def main(): pass
+if len(sys.argv) > 1: loopcore.run(main())
+with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner: runner.run(main())
+"""
+"""A program that chooses asyncio's own loop."""
+
+
+def test_program_on_another_loop_is_reported_at_its_end(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER + "print('end')\n"), cwd=tmp_path)
+    assert (result.stdout, result.returncode) == ("end\n", 0)
+    assert re.fullmatch(
+        r"loopcore: warning: the program ran on asyncio's \w*SelectorEventLoop, not on loopcore; "
+        r"where the program makes its loop, write loop_factory=.*; --allow-other-loops turns this warning off\n",
+        result.stderr,
+    )
+
+
+def test_program_of_which_a_part_runs_on_another_loop_is_reported(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER), "both", cwd=tmp_path)
+    assert result.stderr.startswith("loopcore: warning: part of the program ran on asyncio's ")
+
+
+def test_program_on_another_loop_that_fails_is_reported_after_its_traceback(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER + "raise KeyError('lost')\n"), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "KeyError: 'lost'\nloopcore: warning: the program ran on asyncio's " in result.stderr
+
+
+def test_program_may_run_on_another_loop_if_it_is_allowed(program, tmp_path: Path):
+    name = program(OTHER)
+    for options, value in (["--allow-other-loops"], ""), ([], "yes"), (["--allow-other-loops"], "no"):
+        result = loopcore("run", *options, name, cwd=tmp_path, env={"LOOPCORE_ALLOW_OTHER_LOOPS": value})
+        assert (result.stderr, result.returncode) == ("", 0)
+    env = {"LOOPCORE_ALLOW_OTHER_LOOPS": "no"}
+    assert "not on loopcore" in loopcore("run", name, cwd=tmp_path, env=env).stderr
+    env = {"LOOPCORE_ALLOW_OTHER_LOOPS": "maybe"}
+    refused = loopcore("run", name, cwd=tmp_path, env=env)
+    assert_refused(refused, "LOOPCORE_ALLOW_OTHER_LOOPS='maybe' must be yes or no")
+
+
+def test_advice_names_what_makes_the_other_loop(monkeypatch: pytest.MonkeyPatch):
+    loop = type("Loop", (), {"__module__": "fastloop.loop"})
+    monkeypatch.delitem(sys.modules, "uvicorn", raising=False)
+    assert "loop_factory=loopcore.new_event_loop" in other_loops.advice_for(loop)
+    monkeypatch.setitem(sys.modules, "fastloop", SimpleNamespace(install=None))  # as uvloop has it
+    assert other_loops.advice_for(loop) == "write asyncio.run in place of fastloop.run, and remove fastloop.install()"
+    monkeypatch.setitem(sys.modules, "uvicorn", SimpleNamespace())
+    assert "uvicorn with --loop loopcore:new_event_loop" in other_loops.advice_for(loop)
+
+
+APPLICATION = """\
+import asyncio
+async def app(scope, receive, send):
+    print(type(asyncio.get_running_loop()).__module__, flush=True)
+    await send({"type": "lifespan.startup.failed"})
+"""
+"""An ASGI application that says on which loop it runs, and does not start."""
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "module"),
+    [([], "", "loopcore"), (["--loop", "asyncio"], "", "asyncio"), ([], "asyncio", "asyncio")],
+)
+def test_uvicorn_runs_on_loopcore_unless_it_is_given_another_loop(
+    program, tmp_path: Path, options: list[str], variable: str, module: str
+):
+    pytest.importorskip("uvicorn", minversion="0.36")
+    program(APPLICATION, "application.py")
+    env = {"PYTHONWARNINGS": ""} | ({"UVICORN_LOOP": variable} if variable else {})
+    result = loopcore("run", "-m", "uvicorn", *options, "--port", "0", "application:app", cwd=tmp_path, env=env)
+    assert result.stdout.split(".")[0] == module
+    assert ("start uvicorn with --loop loopcore:new_event_loop" in result.stderr) is (module != "loopcore")
+
+
+def test_uvicorn_of_a_program_that_chooses_its_loop_is_reported(program, tmp_path: Path):
+    pytest.importorskip("uvicorn", minversion="0.36")
+    program(APPLICATION, "application.py")
+    name = program("import uvicorn\nuvicorn.run('application:app', port=0, loop='asyncio')\n")
+    result = loopcore("run", name, cwd=tmp_path, env={"PYTHONWARNINGS": ""})
+    assert result.stdout.startswith("asyncio")
+    assert "uvicorn.run(..., loop='loopcore:new_event_loop')" in result.stderr
 
 
 def test_missing_import_of_the_program_is_its_own_error(program, tmp_path: Path):
@@ -216,10 +314,58 @@ def test_unknown_backend_is_refused_before_the_program_starts(program, tmp_path:
 
 def test_unknown_plugin_is_refused_before_the_program_starts(program, tmp_path: Path):
     name = program("print('started')")
-    assert_refused(loopcore("run", "--plugin", "nope", name, cwd=tmp_path), "error: there is no plugin 'nope'")
+    assert_refused(
+        loopcore("run", "--plugin", "nope", name, cwd=tmp_path), "error: --plugin nope: there is no plugin 'nope'"
+    )
     assert_refused(loopcore("run", "--plugin", "port=1", name, cwd=tmp_path), "'port=1' is an option, but of which")
     variable = {"LOOPCORE_PLUGINS": "nope:a=b"}
     assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), "error: LOOPCORE_PLUGINS=nope:a=b: there is no")
+
+
+@pytest.mark.parametrize("option", ["--backend", "--plugin"])
+@pytest.mark.parametrize("value", ["", " ", ", ,"])
+def test_option_without_a_name_is_refused_and_shown_in_quotes(program, tmp_path: Path, option: str, value: str):
+    name = program("print('started')")
+    assert_refused(loopcore("run", option, value, name, cwd=tmp_path), f"error: {option} {value!r} names no ")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("metrics:", "--plugin metrics: '' names no option; write metrics:OPTION=VALUE, or metrics alone"),
+        ("metrics:port", "--plugin metrics: option 'port' has no value; write metrics:port=VALUE, or metrics alone"),
+        ("metrics:prot=1", "--plugin metrics has no option 'prot' (did you mean 'port'?); it accepts port=int"),
+        ("metrics:port=abc", "--plugin metrics: option 'port' takes int, not 'abc'"),
+    ],
+)
+def test_wrong_option_of_a_plugin_is_refused(program, tmp_path: Path, asked: str, message: str):
+    assert_refused(loopcore("run", "--plugin", asked, program("print(1)"), cwd=tmp_path), f"loopcore: error: {message}")
+
+
+def test_plugins_that_conflict_are_refused_before_the_program_starts(program, tmp_path: Path):
+    name = program("print('started')")
+    message = "error: plugins 'priority' and 'fair' both decide loopcore_make_ready_queue; leave one of them out"
+    assert_refused(loopcore("run", "--plugin", "priority", "--plugin", "fair", name, cwd=tmp_path), message)
+    variable = {"LOOPCORE_PLUGINS": "priority,fair"}
+    assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), message)
+
+
+def test_plugin_without_what_it_needs_says_what_to_install(program, tmp_path: Path):
+    program("raise ImportError", "opentelemetry/__init__.py")
+    env = {"PYTHONPATH": path_with(tmp_path)}
+    result = loopcore("run", "--plugin", "spans", program("print('started')"), cwd=tmp_path, env=env)
+    message = """--plugin spans needs OpenTelemetry's API: pip install "loopcore[otel]"\n"""
+    assert_refused(result, f"loopcore: error: {message}")
+
+
+def test_backends_of_other_systems_give_their_reasons_in_one_line(program, tmp_path: Path):
+    name = program("print('started')")
+    other = "epoll" if sys.platform == "win32" else "iocp"
+    assert_refused(
+        loopcore("run", "--backend", other, name, cwd=tmp_path), f"error: --backend {other} cannot run here: "
+    )
+    result = loopcore("run", "--backend", f"{other},{other}", name, cwd=tmp_path)
+    assert_refused(result, f"error: --backend {other},{other}")
 
 
 def test_plugin_that_cannot_be_made_is_refused_before_the_program_starts(program, tmp_path: Path):
@@ -264,11 +410,24 @@ def test_setting_that_a_backend_does_not_know_is_refused_before_the_program_star
     assert_refused(refused, "LOOPCORE_URING_WITHOUT", "nonsense")
 
 
+def test_variable_that_does_not_exist_is_reported_before_the_program_starts(program, tmp_path: Path):
+    name = program("import sys; print('started', file=sys.stderr)")
+    env = {"LOOPCORE_POLL_SKIP_TICK": "0", "LOOPCORE_TEST_ANYTHING": "1", "LOOPCORE_QQQ": ""}
+    result = loopcore("run", name, cwd=tmp_path, env=env)
+    assert result.returncode == 0
+    assert result.stderr == (
+        "loopcore: warning: LOOPCORE_POLL_SKIP_TICK has no effect: loopcore has no such variable "
+        "(did you mean 'LOOPCORE_POLL_SKIP_TICKS'?)\n"
+        "loopcore: warning: LOOPCORE_QQQ has no effect: loopcore has no such variable\n"
+        "started\n"
+    )
+
+
 def test_unknown_class_of_tasks_is_refused_before_the_program_starts(program, tmp_path: Path):
     result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_TASKS": "asynci"})
-    assert_refused(result, "error: LOOPCORE_TASKS='asynci' is not known")
+    assert_refused(result, "error: LOOPCORE_TASKS='asynci' must be asyncio; unset it")
     result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_THREADS": "many"})
-    assert_refused(result, "error: LOOPCORE_THREADS='many' is not a number of threads")
+    assert_refused(result, "error: LOOPCORE_THREADS='many' must be a whole number from 1 to 1024; unset it")
 
 
 @pytest.mark.parametrize(
@@ -314,16 +473,64 @@ def test_error_that_is_not_of_the_output_is_not_called_one():
         raise OSError(errno.EIO, "mine")
 
 
-def test_version_is_one_line(tmp_path: Path):
-    result = loopcore("--version", cwd=tmp_path)
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version_is_one_line(tmp_path: Path, option: str):
+    result = loopcore(option, cwd=tmp_path)
     assert (result.stdout, result.stderr, result.returncode) == (f"loopcore {version('loopcore')}\n", "", 0)
 
 
-def test_wrong_option_is_a_usage_error(tmp_path: Path):
-    for arguments in (["run", "--backen", "epoll", "x.py"], ["nope"], []):
-        result = loopcore(*arguments, cwd=tmp_path)
-        assert result.returncode == 2
-        assert "usage: loopcore" in result.stderr
+@pytest.mark.parametrize("arguments", [[], ["help"], ["--help"], ["-h"]])
+def test_help_shows_the_commands_in_groups_and_examples(tmp_path: Path, arguments: list[str]):
+    result = loopcore(*arguments, cwd=tmp_path)
+    assert (result.stderr, result.returncode) == ("", 0)
+    assert "\nRun a program:\n  run " in result.stdout
+    assert "\nLook at a running program:\n  cancel " in result.stdout
+    assert "\nexamples:\n  loopcore run " in result.stdout
+    assert "Commands of other packages" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
+    before = [loopcore(*words, cwd=tmp_path).stdout for words in (["help", "info"], ["--help", "info"])]
+    assert before == [loopcore("info", "--help", cwd=tmp_path).stdout] * 2
+    assert before[0].startswith("usage: loopcore info ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--bakend", "x", "a.py"], "run: there is no option '--bakend' (did you mean '--backend'?); see"),
+        (["-v", "run", "a.py"], "there is no option '-v' (did you mean '-V'?); see loopcore --help"),
+        (["new", "backnd", "x"], "new: 'backnd' is not one of backend, plugin (did you mean 'backend'?); see"),
+        (["run", "--backend"], "run: --backend needs a value; see loopcore run --help"),
+        (["ruN"], "there is no command 'ruN' (did you mean 'run'?); see loopcore --help"),
+        (["help", "inf"], "there is no command 'inf' (did you mean 'info'?); see loopcore --help"),
+        (["a.py"], "there is no command 'a.py'; to run it as a program: loopcore run a.py"),
+        (["--debug"], "needs a command, as in: loopcore run FILE; see loopcore --help"),
+        (["cancel", "1"], "cancel needs TASK; see loopcore cancel --help"),
+        (["backends", "--jsn"], "backends: there is no option '--jsn' (did you mean '--json'?); see"),
+        (["--backend", "epol", "info"], "--backend epol: there is no backend 'epol' (did you mean 'epoll'?)"),
+    ],
+)
+def test_wrong_command_line_is_one_line_that_says_what_to_type(tmp_path: Path, arguments: list[str], message: str):
+    (tmp_path / "a.py").write_text("")
+    assert_refused(loopcore(*arguments, cwd=tmp_path), f"loopcore: error: {message}")
+
+
+def test_option_that_was_meant_is_found_in_a_coloured_usage(tmp_path: Path):
+    result = loopcore("backends", "--jsn", cwd=tmp_path, env={"PYTHON_COLORS": "1"})
+    assert_refused(result, "(did you mean '--json'?)")
+
+
+def test_options_before_the_command_are_those_of_run(program, tmp_path: Path):
+    name = program(
+        "import asyncio\nasync def main(): loop = asyncio.get_running_loop(); "
+        "print(loop.backend.name, loop.get_debug(), sorted(name for name, _ in loop.probes.plugins()))\n"
+        "asyncio.run(main())"
+    )
+    words = ["--backend", "poll", "--plugin", "keep", "--debug", "run", "--plugin", "strict", "--backend", "select"]
+    result = loopcore(*words, name, cwd=tmp_path)
+    assert (result.stderr, result.stdout) == ("", "select True ['keep', 'strict']\n")
 
 
 def test_backends_are_listed_with_the_chosen_one(tmp_path: Path):
@@ -347,6 +554,18 @@ def test_backends_are_listed_even_if_the_variable_is_wrong(tmp_path: Path):
 def test_plugins_are_listed(tmp_path: Path):
     assert isinstance(json.loads(loopcore("plugins", "--json", cwd=tmp_path).stdout), list)
     assert loopcore("plugins", cwd=tmp_path).returncode == 0
+
+
+def test_options_of_a_plugin_are_listed(tmp_path: Path):
+    lines = [line.split() for line in loopcore("plugins", "watchdog", cwd=tmp_path).stdout.splitlines()]
+    assert ["option", "type", "default"] in lines
+    assert ["max_reports", "int"] in [line[:2] for line in lines]
+    assert ["loopcore", "run", "--plugin", "watchdog:threshold=VALUE", "FILE"] in lines
+    facts = json.loads(loopcore("plugins", "trace", "--json", cwd=tmp_path).stdout)
+    assert facts["target"] == "loopcore_plugins.trace:Trace"
+    assert {"option": "limit", "type": "int", "default": "200000"} in facts["options"]
+    assert "it has no options" in loopcore("plugins", "keep", cwd=tmp_path).stdout
+    assert_refused(loopcore("plugins", "kep", cwd=tmp_path), "there is no plugin 'kep' (did you mean 'keep'?)")
 
 
 def test_columns_are_aligned_and_nothing_is_a_dash(capsys: pytest.CaptureFixture[str]):

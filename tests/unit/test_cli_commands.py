@@ -1,9 +1,11 @@
 """Commands that other packages add to `loopcore`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from loopcore.cli import main
 from loopcore.cli.commands import COMMANDS
 from loopcore.errors import UsageError
+from tests.unit.test_cli import assert_refused, loopcore, path_with
 
 
 def greet(parser: argparse.ArgumentParser) -> None:
@@ -79,8 +82,7 @@ def test_the_help_lists_all_with_the_first_line_of_their_docstring(
     install: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(greet=lambda: greet, broken=fail)
-    with pytest.raises(SystemExit):
-        main(["--help"])
+    assert main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "greet greet somebody, 100 % politely" in shown
     assert "broken cannot be used: command 'broken' (greetings:broken of greetings 1) cannot be imported" in shown
@@ -89,8 +91,7 @@ def test_the_help_lists_all_with_the_first_line_of_their_docstring(
 def test_an_error_of_a_package_is_no_command_to_the_terminal(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Issue 32."""
     install(broken=fail_oddly)
-    with pytest.raises(SystemExit):
-        main(["--help"])
+    assert main(["--help"]) == 0
     assert main(["broken"]) == 2
     shown = capsys.readouterr()
     assert r"no\x1b[2J such\nthing" in " ".join(shown.out.split())
@@ -119,6 +120,59 @@ def test_built_in_commands_look_for_no_others_and_cannot_be_replaced(install: An
     assert COMMANDS._installed is None
 
 
+def completions(line: str, folder: Path) -> list[str]:
+    """Return what a shell shows for `line` when TAB is pressed at its end."""
+    pytest.importorskip("argcomplete")
+    answer = folder / "answer"
+    env = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    result = loopcore(cwd=folder, env=env)
+    assert (result.returncode, result.stdout) == (0, "")
+    return [word.strip() for word in answer.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("loopcore ru", "run"),
+        ("loopcore --backend pol", "poll"),
+        ("loopcore run --plugin watch", "watchdog"),
+        ("loopcore run prog", "program.py"),
+        ("loopcore plugins watch", "watchdog"),
+        ("loopcore help inf", "info"),
+        ("loopcore completion fi", "fish"),
+        ("loopcore conformance pol", "poll"),
+        ("loopcore top --int", "--interval"),
+    ],
+)
+def test_shell_completes_commands_options_and_names(tmp_path: Path, line: str, word: str) -> None:
+    (tmp_path / "program.py").touch()
+    assert completions(line, tmp_path) == [word]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_script_of_a_shell_is_printed(tmp_path: Path, shell: str) -> None:
+    pytest.importorskip("argcomplete")
+    result = loopcore("completion", shell, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "_ARGCOMPLETE" in result.stdout
+    assert "loopcore" in result.stdout
+
+
+def test_without_argcomplete_no_command_is_carried_out(tmp_path: Path) -> None:
+    (tmp_path / "argcomplete.py").write_text("raise ImportError")
+    env = {"PYTHONPATH": path_with(tmp_path)}
+    result = loopcore("completion", "bash", cwd=tmp_path, env=env)
+    assert_refused(result, 'completion needs argcomplete: pip install "loopcore[completion]"')
+    result = loopcore("info", cwd=tmp_path, env=env | {"_ARGCOMPLETE": "1", "COMP_LINE": "loopcore i"})
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "")
+
+
 def test_names_of_its_arguments_are_its_own(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def convert(parser: argparse.ArgumentParser) -> None:
         """Convert."""
@@ -128,6 +182,35 @@ def test_names_of_its_arguments_are_its_own(install: Any, capsys: pytest.Capture
     install(convert=lambda: convert)
     assert main(["convert"]) == 0
     assert capsys.readouterr().out == "json"
-    with pytest.raises(SystemExit):
-        main(["convert", "--parser", "xml", "more"])
-    assert "usage: loopcore convert " in capsys.readouterr().err
+    assert main(["convert", "--parser", "xml", "more"]) == 2
+    assert "convert: takes no argument 'more'; see loopcore convert --help\n" in capsys.readouterr().err
+
+
+def test_a_command_has_a_group_of_its_own_if_it_names_one(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def wave(parser: argparse.ArgumentParser) -> None:
+        """Wave."""
+        parser.set_defaults(act=lambda _: 0, group="Say something")
+
+    install(greet=lambda: greet, wave=lambda: wave)
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert "\nCommands of other packages:\n  greet " in shown
+    assert "\nSay something:\n  wave " in shown
+
+
+def test_an_option_before_a_command_is_not_one_of_its_arguments(
+    install: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def say(arguments: argparse.Namespace) -> int:
+        sys.stdout.write(f"{arguments.backend} {os.environ['LOOPCORE_BACKEND']}\n")
+        return 0
+
+    def show(parser: argparse.ArgumentParser) -> None:
+        """Show."""
+        parser.add_argument("backend")
+        parser.set_defaults(act=say)
+
+    install(show=lambda: show)
+    monkeypatch.setenv("LOOPCORE_BACKEND", "select")
+    assert main(["--backend", "poll", "show", "mine"]) == 0
+    assert capsys.readouterr().out == "mine poll\n"

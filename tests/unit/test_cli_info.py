@@ -23,7 +23,8 @@ def test_info_says_what_runs_and_why(tmp_path: Path):
 def test_what_info_shows_is_no_command_to_the_terminal(tmp_path: Path):
     """Issue 32: values come from the environment, reasons from packages."""
     result = loopcore("info", cwd=tmp_path, env={"LOOPCORE_ODD": "\x1b[2Jcaf\xe9\udcff", "PYTHONIOENCODING": "ascii"})
-    assert (result.returncode, result.stderr) == (0, "")
+    unknown = "loopcore: warning: LOOPCORE_ODD has no effect: loopcore has no such variable\n"
+    assert (result.returncode, result.stderr) == (0, unknown)
     assert r"LOOPCORE_ODD=\x1b[2Jcaf\xe9" in result.stdout
     assert "\x1b" not in result.stdout
 
@@ -47,8 +48,20 @@ def test_info_says_of_each_backend_where_it_comes_from_and_what_it_uses(tmp_path
     assert backends["select"]["module"] == "loopcore_backends.select_:SelectBackend"
     assert {each["build"] for each in backends.values()} <= {"compiled", "pure"}
     assert backends["epoll"]["build"] == ("compiled" if facts["build"]["compiled"] else "pure")
-    text = loopcore("info", cwd=tmp_path, env={}).stdout.splitlines()
+    text = loopcore("info", "--all", cwd=tmp_path, env={}).stdout.splitlines()
     assert ["proactor", "over", "epoll"] in [line.split() for line in text]
+    assert len(text) > 60
+
+
+def test_info_fits_a_screen(tmp_path: Path):
+    result = loopcore("info", cwd=tmp_path, env={"LOOPCORE_BACKEND": "poll"})
+    lines = result.stdout.splitlines()
+    assert result.stderr == ""
+    assert len(lines) <= 23
+    assert lines[-1] == "`loopcore info --all` adds the modules and the details of each backend"
+    table = [line.split() for line in lines]
+    assert ["backend", "available", "build", "reason"] in table
+    assert [line[1] for line in table if line[:1] == ["select"]] == ["yes"]
 
 
 @needs_uring
@@ -73,3 +86,6 @@ def test_info_survives_a_wrong_backend(tmp_path: Path):
     facts = json.loads(result.stdout)
     assert facts["backend"] is None
     assert "nope" in facts["why"]
+    text = loopcore("info", cwd=tmp_path, env={"LOOPCORE_BACKEND": "nope"})
+    assert text.returncode == 0
+    assert text.stderr.startswith("loopcore: warning: LOOPCORE_BACKEND=nope: there is no backend 'nope'; installed: ")

@@ -321,7 +321,7 @@ def test_as_many_names_are_looked_up_at_a_time_as_functions_run(monkeypatch: pyt
 @pytest.mark.parametrize("wrong", ["0", "1025", "-1", "many", "2.5", "²", "9" * 5000])
 def test_a_wrong_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     monkeypatch.setenv("LOOPCORE_THREADS", wrong)
-    with pytest.raises(loopcore.UsageError, match="it can be 1 to 1024"):
+    with pytest.raises(loopcore.UsageError, match="must be a whole number from 1 to 1024"):
         loopcore.new_event_loop()
 
 

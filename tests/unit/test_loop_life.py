@@ -444,5 +444,5 @@ def test_environment_chooses_the_task_class(
 
 def test_unknown_task_class_is_an_error(loopcore_factory: Factory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOPCORE_TASKS", "uvloop")
-    with pytest.raises(UsageError, match=r"^LOOPCORE_TASKS='uvloop' is not known; it can be 'asyncio'"):
+    with pytest.raises(UsageError, match=r"^LOOPCORE_TASKS='uvloop' must be asyncio; unset it"):
         loopcore_factory()

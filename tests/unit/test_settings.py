@@ -1,9 +1,11 @@
 """Settings of a loop: from the environment, by attribute, checked, and in force."""
 
 import asyncio
+import re
 import selectors
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,27 @@ from loopcore.selection.environment import (
     SETTINGS,
     TASKS_VARIABLE,
     THREADS_VARIABLE,
+    VARIABLES,
     read,
 )
+
+ROOT = Path(__file__).parents[2]
+VARIABLE = re.compile(r"\bLOOPCORE_[A-Z_]*[A-Z]\b")
+
+
+def test_known_variables_are_those_of_the_manual():
+    page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
+    headings = [line for line in page.splitlines() if line.startswith("`")]
+    assert {name for line in headings for name in VARIABLE.findall(line)} == VARIABLES
+
+
+def test_known_variables_are_those_that_the_sources_read():
+    roots = [ROOT / "core" / "loopcore", ROOT / "backends", ROOT / "plugins", ROOT / "core" / "build_ext.py"]
+    files = [file for root in roots for file in ([root] if root.is_file() else root.rglob("*.py"))]
+    strings = re.compile(rf"""["'](?P<name>{VARIABLE.pattern})["']""")
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    found = {match["name"] for text in texts for match in strings.finditer(text)}
+    assert found - {"LOOPCORE_TASK_SIZE"} == VARIABLES  # a macro of the C compiler
 
 
 @pytest.fixture
@@ -78,7 +99,7 @@ def test_a_wrong_value_is_an_error_that_says_what_is_right(
     monkeypatch.setenv(variable, text)
     setting = SETTINGS[variable]
     expected = (
-        f"{variable}='{text}' is not a .*number of {setting.unit} from {setting.least} to {setting.most}; the default"
+        f"{variable}='{text}' must be a .*number of {setting.unit} from {setting.least} to {setting.most}; unset it"
     )
     with pytest.raises(loopcore.UsageError, match=expected):
         loopcore.new_event_loop()

@@ -139,7 +139,7 @@ class IocpBackend:
     @classmethod
     def probe(cls) -> ProbeResult:
         if sys.platform != "win32":
-            return ProbeResult(False, "I/O completion ports exist on Windows only; 'auto' takes the best backend here")
+            return ProbeResult(False, "I/O completion ports exist on Windows only; use 'auto' for the best one here")
         try:
             _windows().probe()
         except (ImportError, OSError) as exc:

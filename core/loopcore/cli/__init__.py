@@ -1,8 +1,9 @@
 """The command `loopcore`: run a program on loopcore, and show what is installed.
 
-`entry` parses and dispatches, `program` finds the program and `execution` runs it as Python itself would, `defaults`
-makes asyncio's own entry points create loopcore's loops, `reports` gathers facts, `output` shows them, and `commands`
-adds the commands of other packages.
+`entry` dispatches, `parsing` has the parsers and the help, and `commands` finds the commands of other packages.
+For `run`, `program` finds the program, `execution` runs it as Python itself would, and `defaults` makes asyncio's own
+entry points create loopcore's loops. For the other built-in commands (`builtin`), `reports` gathers facts and `output`
+shows them.
 """
 
 from loopcore.cli.entry import main

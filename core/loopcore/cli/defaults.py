@@ -13,9 +13,11 @@ import os
 import sys
 from typing import NamedTuple
 
+from loopcore.cli.output import warn
+from loopcore.errors import UsageError
 from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend, find_plugins, make_plugins_ahead
-from loopcore.selection.environment import read_settings
+from loopcore.selection.environment import OTHER_LOOPS_VARIABLE, read_settings, unknown_variables
 
 
 class Settings(NamedTuple):
@@ -24,24 +26,49 @@ class Settings(NamedTuple):
     backend: str | None
     plugins: tuple[str, ...]
     debug: bool
+    allow_other_loops: bool
 
 
-def apply_settings(settings: Settings) -> None:
-    """Check `settings` and apply them. An error now is one line; later it would be a traceback."""
-    if settings.backend is None:
-        choose_backend()
-    else:
-        choose_backend(settings.backend, asked=f"--backend {settings.backend}")
+def apply_settings(settings: Settings, *, everything: bool = True) -> None:
+    """Check `settings` and set the environment variables that they stand for.
+
+    An error now is one line; in the program it would be a traceback. `everything` also checks the variables that the
+    user has set, and makes the plugins for the first loop of this process.
+    """
+    if settings.backend is not None:
+        choose_backend(settings.backend, asked=f"--backend {shown(settings.backend)}")
         os.environ["LOOPCORE_BACKEND"] = settings.backend
+    elif everything:
+        choose_backend()
     for text in settings.plugins:
-        find_plugins(text)
+        _check_plugin(text)
     if settings.plugins:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
-    read_settings()
-    make_plugins_ahead()
+    if settings.allow_other_loops:
+        os.environ[OTHER_LOOPS_VARIABLE] = "yes"
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"
-    become_default()
+    if everything:
+        for text in unknown_variables():
+            warn(text)
+        read_settings()
+        make_plugins_ahead()
+
+
+def _check_plugin(text: str) -> None:
+    try:
+        found = find_plugins(text)
+    except UsageError as exc:
+        found_fault = str(exc).startswith("plugin '")  # "plugin 'metrics' has no option ..."
+        blamed = "--" + str(exc).replace("'", "", 2) if found_fault else f"--plugin {shown(text)}: {exc}"
+        raise UsageError(blamed) from exc.__cause__
+    if not found:
+        raise UsageError(f"--plugin {shown(text)} names no plugin; see loopcore plugins, or leave the option out")
+
+
+def shown(text: str) -> str:
+    """Return the value of an option as the user typed it, in quotes where it would be hard to see."""
+    return text if text and text.strip(" ,:") == text and text.isprintable() else repr(text)
 
 
 def become_default() -> None:

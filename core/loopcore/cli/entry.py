@@ -1,4 +1,4 @@
-"""The command line: its arguments and its exit codes.
+"""The command line: its commands and its exit codes.
 
 Exit codes: 0 success; 1 the program that was run ended with an exception (or the code that it passed to
 `sys.exit`); 2 the command itself failed, with one line on standard error that says why; 130 Ctrl-C
@@ -6,32 +6,31 @@ interrupted a comparison; 141 the reader of a report closed the pipe.
 """
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
-from loopcore import __version__
-from loopcore.cli.commands import add_commands
-from loopcore.cli.defaults import Settings, apply_settings
+from loopcore.cli.commands import COMMANDS, AddCommand, describe_command, find_command
+from loopcore.cli.defaults import Settings, apply_settings, become_default
 from loopcore.cli.execution import Program, show_program_error
-from loopcore.cli.output import report, show_facts, show_json, show_table
+from loopcore.cli.other_loops import UVICORN, choose_loop_of_uvicorn, watch_loops
+from loopcore.cli.output import report
+from loopcore.cli.parsing import Parser, add_global_options, help_text, make_command, make_parser, set_completer
 from loopcore.cli.program import find_module, find_target
-from loopcore.cli.reports import (
-    BACKEND_COLUMNS,
-    DETAIL_COLUMNS,
-    INSIDE_COLUMNS,
-    PLUGIN_COLUMNS,
-    backend_rows,
-    build_facts,
-    detail_rows,
-    info_facts,
-    inside_facts,
-    plugin_rows,
-)
 from loopcore.errors import LoopcoreError, UsageError
-from loopcore.text import printable
+from loopcore.selection.environment import other_loops_are_allowed
+from loopcore.text import did_you_mean, printable
+
+RUN_USAGE = """\
+loopcore run [--backend B] [--plugin P]... [--debug] [--allow-other-loops]
+                    (FILE | -m MODULE | MODULE:FUNCTION) [ARG]..."""
 
 RUN_HELP = """\
-Run an existing asyncio program on loopcore, unchanged. Arguments after the program are passed to it.
+Run a program on loopcore.
+
+The program is an existing asyncio program, unchanged. Arguments after it are passed to it.
 
   loopcore run server.py --port 8000        a file (or a directory or zip with a __main__.py)
   loopcore run -m package.server            a module, as `python -m` would
@@ -39,90 +38,45 @@ Run an existing asyncio program on loopcore, unchanged. Arguments after the prog
 """
 
 
-def make_parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser for the command line `words`, and the parsers of the commands by name.
-
-    Raises LoopcoreError if the requested command comes from another package and cannot be used.
-    """
-    parser = argparse.ArgumentParser(prog="loopcore", description="An asyncio event loop that can be taken apart.")
-    parser.add_argument("--version", action="version", version=f"loopcore {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser(
-        "run",
-        help="run a program on loopcore",
-        description=RUN_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        usage="loopcore run [--backend B] [--plugin P]... [--debug] (FILE | -m MODULE | MODULE:FUNCTION) [ARG]...",
-    )
-    run.add_argument("--backend", metavar="B", help="a name, a list in order of preference (epoll,poll), or auto")
-    run.add_argument(
-        "--plugin", metavar="P", action="append", default=[], help="NAME[:OPTION=VALUE,OPTION=VALUE]; may be repeated"
-    )
-    run.add_argument("--debug", action="store_true", help="asyncio's debug mode for every loop")
-    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module to run")
-    run.add_argument("target", nargs=argparse.REMAINDER, metavar="FILE", help="a file or MODULE:FUNCTION to run")
-    for name, act, text in (
-        ("backends", report_backends, "list the installed backends, and which can run here"),
-        ("plugins", report_plugins, "list the installed plugins"),
-        ("info", report_info, "print versions, platform, the chosen backend, and what is compiled"),
-    ):
-        command = commands.add_parser(name, help=text, description=text.capitalize() + ".", allow_abbrev=False)
-        command.add_argument("--json", action="store_true", help="print JSON, for another program to read")
-        command.set_defaults(act=act)
-    add_commands(commands, tuple(commands.choices), words)
-    return parser, commands.choices
+def run(parser: argparse.ArgumentParser) -> None:
+    """Run a program on loopcore."""
+    parser.description = RUN_HELP
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.usage = RUN_USAGE
+    add_global_options(parser, again=True)
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module to run")
+    parser.add_argument("target", nargs=argparse.REMAINDER, metavar="FILE", help="a file or MODULE:FUNCTION to run")
+    parser.set_defaults(group="Run a program")
 
 
-def prepare_program(arguments: argparse.Namespace) -> Program:
-    """Return the program that `loopcore run` was given, ready to run. Raises LoopcoreError if it cannot be run."""
-    words = arguments.target if arguments.module is None else arguments.module
-    if not words:
-        raise UsageError("nothing to run: name a FILE, -m MODULE or MODULE:FUNCTION")
-    apply_settings(Settings(arguments.backend, tuple(arguments.plugin), arguments.debug))
-    find = find_target if arguments.module is None else find_module
-    return find(words[0], words[1:])
+def help_(parser: argparse.ArgumentParser) -> None:
+    """Show the help of loopcore, or of a command."""
+    topic = parser.add_argument("topic", metavar="COMMAND", nargs="?", help="the command; without it, all are listed")
+    set_completer(topic, _names)
+    parser.set_defaults(act=_help, group="Get help")
 
 
-def report_backends(arguments: argparse.Namespace) -> int:
-    """`loopcore backends`."""
-    rows = backend_rows()
-    if arguments.json:
-        show_json(rows)
-    else:
-        show_table(BACKEND_COLUMNS, rows, empty="no backend is installed")
-    return 0
+BUILTIN: Final = ("run", "backends", "plugins", "info", "completion", "help")
+"""The commands that no entry point can replace."""
+
+COMPLETING: Final = "_ARGCOMPLETE"
+"""The variable with which a shell asks for completions."""
 
 
-def report_plugins(arguments: argparse.Namespace) -> int:
-    """`loopcore plugins`."""
-    rows = plugin_rows()
-    if arguments.json:
-        show_json(rows)
-    else:
-        show_table(PLUGIN_COLUMNS, rows, empty="no plugin is installed")
-    return 0
+def _builtin(name: str) -> AddCommand:
+    if name == "run":
+        return run
+    if name == "help":
+        return help_
+    from loopcore.cli import builtin, completion  # here, because importing importlib.metadata takes a while
 
-
-def report_info(arguments: argparse.Namespace) -> int:
-    """`loopcore info`."""
-    facts, build, insides = info_facts(), build_facts(), inside_facts()
-    if arguments.json:
-        show_json(facts | {"build": build, "backends": insides})
-        return 0
-    show_facts(facts | {"build": build["summary"]})
-    print()
-    show_table(INSIDE_COLUMNS, insides, empty="no backend is installed")
-    details = detail_rows(insides)
-    if details:
-        print()
-        show_table(DETAIL_COLUMNS, details, empty="")
-    if build["modules"]:
-        print()
-        show_table(("module", "build"), build["modules"], empty="")
-    for name in map(printable, build["stale"]):
-        print(f"loopcore: warning: {name} was compiled from an older source; edits have no effect", file=sys.stderr)
-    return 0
+    commands: dict[str, AddCommand] = {
+        "backends": builtin.backends,
+        "plugins": builtin.plugins,
+        "info": builtin.info,
+        "completion": completion.completion,
+    }
+    return commands[name]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,18 +85,97 @@ def main(argv: Sequence[str] | None = None) -> int:
     Exceptions of the program pass through, so that it ends as it would under `python`.
     """
     sys.excepthook = show_program_error
-    words = sys.argv[1:] if argv is None else argv
     try:
         with report():
-            parser, commands = make_parser(words)
-            arguments, unknown = parser.parse_known_args(words)
-            if unknown:
-                commands[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
-            if arguments.command != "run":
-                return int(arguments.act(arguments))
-        program = prepare_program(arguments)
+            if COMPLETING in os.environ:
+                from loopcore.cli.completion import complete
+
+                return complete(_names(), _parser_of)
+            given = _read_line(list(sys.argv[1:] if argv is None else argv))
+            if given.help or given.command is None:
+                return _help(given)
+            parser = _parser_of(given.command)
+            if given.command != "run":
+                return _act(parser, given)
+            _parse(parser, given.words, given)
+        program = prepare_program(given)
     except LoopcoreError as error:
         print(f"loopcore: error: {printable(error)}", file=sys.stderr)
         return 2
     program.execute()
     return 0
+
+
+def _read_line(words: list[str]) -> argparse.Namespace:
+    """Return the options before the command, the command, and its `words`; no words at all ask for the help."""
+    parser = make_parser()
+    given, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.refuse(unknown)
+    if given.command is None and words and not given.help:
+        parser.error("needs a command, as in: loopcore run FILE")
+    return given
+
+
+def _parser_of(name: str) -> Parser:
+    """Return the parser of a command. Raises UsageError if there is none, or if it cannot be used."""
+    if name in BUILTIN:
+        return make_command(name, _builtin(name))  # no lookup, so that `loopcore run` starts quickly
+    if COMMANDS.declarations(name):
+        return find_command(name)
+    if os.path.exists(name):
+        raise UsageError(f"there is no command {name!r}; to run it as a program: loopcore run {name}")
+    raise UsageError(f"there is no command {name!r}{did_you_mean(name, _names())}; see loopcore --help")
+
+
+def _names() -> list[str]:
+    """Return the names of all commands: the built-in ones, then the installed ones."""
+    return [*BUILTIN, *(name for name in COMMANDS.names() if name not in BUILTIN)]
+
+
+def _parse(parser: Parser, words: Sequence[str], into: argparse.Namespace | None = None) -> argparse.Namespace:
+    arguments, unknown = parser.parse_known_args(words, into)
+    if unknown:
+        parser.refuse(unknown)
+    return arguments
+
+
+def _act(parser: Parser, given: argparse.Namespace) -> int:
+    """Carry out a command other than `run`, with the options before it."""
+    arguments = _parse(parser, given.words)  # in another namespace: a command may have an argument `backend`
+    apply_settings(_settings(given), everything=False)
+    return int(arguments.act(arguments))
+
+
+def _help(given: argparse.Namespace) -> int:
+    """`loopcore help`, and `loopcore` alone."""
+    topic = getattr(given, "topic", None) or getattr(given, "command", None)
+    if topic is not None:
+        _parser_of(topic).print_help()
+    else:
+        make: Callable[[str], Parser] = _parser_of
+        commands = {name: describe_command(name, partial(make, name)) for name in _names()}
+        print(help_text(make_parser(), commands), end="")
+    return 0
+
+
+def _settings(given: argparse.Namespace) -> Settings:
+    return Settings(given.backend, tuple(given.plugin), given.debug, given.allow_other_loops)
+
+
+def prepare_program(arguments: argparse.Namespace) -> Program:
+    """Return the program that `loopcore run` was given, ready to run. Raises LoopcoreError if it cannot be run."""
+    words = arguments.target if arguments.module is None else arguments.module
+    if not words and arguments.module is not None:
+        raise UsageError("-m needs a MODULE, as in: loopcore run -m package.server")
+    if not words:
+        raise UsageError("nothing to run: name a FILE, -m MODULE or MODULE:FUNCTION, as in: loopcore run server.py")
+    apply_settings(_settings(arguments))
+    become_default()
+    if not other_loops_are_allowed():
+        watch_loops()
+    find = find_target if arguments.module is None else find_module
+    program = find(words[0], words[1:])
+    if os.path.basename(words[0]) == UVICORN:
+        choose_loop_of_uvicorn()
+    return program

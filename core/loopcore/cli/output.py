@@ -61,6 +61,16 @@ def _cannot_print() -> bool:
     return False
 
 
+def warn(text: object) -> None:
+    """Print a warning on standard error, unless that is closed."""
+    if sys.stderr is None:
+        return
+    try:
+        print(f"loopcore: warning: {printable(text)}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass
+
+
 def show_json(value: object) -> None:
     """Print `value` as JSON."""
     print(json.dumps(value, indent=2))

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import io
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 from loopcore.cli.execution import Program, call_program, main_program
 from loopcore.errors import UsageError
+from loopcore.text import did_you_mean
 
 FUNCTION: Final = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<function>[^\W\d][\w.]*)")
 
@@ -38,17 +40,40 @@ def find_target(target: str, arguments: Sequence[str]) -> Program:
         sys.argv[:] = [target, *arguments]
         return find_function(match["module"], match["function"], arguments)
     if not os.path.exists(target):
-        hint = f"; to run a module, use -m {target}" if re.fullmatch(r"[\w.]+", target) else ""
-        raise UsageError(f"can't open {target!r}: no such file{hint}")
+        raise UsageError(f"can't open {target!r}: no such file{_hint(target)}")
     sys.argv[:] = [target, *arguments]
     if importable(target):
         set_path(target)
         spec = PathFinder.find_spec("__main__", [target])
         if spec is None:
-            raise UsageError(f"{target!r} has no __main__.py, and cannot be run")
+            raise UsageError(f"{target!r} has no __main__.py, and cannot be run; name a file in it")
         return main_program(code_of(spec), spec, str(spec.origin))
     set_path(os.path.dirname(os.path.realpath(target)))
     return main_program(read_code(target), None, target)
+
+
+def _hint(target: str) -> str:
+    """Return what the user may have meant by a file that does not exist, or an empty string."""
+    folder, name = os.path.split(target)
+    try:
+        entries = sorted(os.listdir(folder or "."))
+    except OSError:
+        return f"; there is no folder {folder!r}"
+    if f"{name}.py" in entries:
+        return f"; to run the file: loopcore run {target}.py"
+    if not folder and _is_module(name):
+        return f"; to run the module: loopcore run -m {name}"
+    close = did_you_mean(name, (each for each in entries if each.endswith((".py", ".zip", ".pyz"))))
+    return close or "; name a FILE that exists, -m MODULE or MODULE:FUNCTION"
+
+
+def _is_module(name: str) -> bool:
+    """Return whether the first part of a dotted name can be imported; imports nothing."""
+    first = name.partition(".")[0]
+    return (
+        all(map(str.isidentifier, name.split(".")))
+        and PathFinder.find_spec(first, [os.getcwd(), *sys.path]) is not None
+    )
 
 
 def importable(path: str) -> bool:
@@ -74,12 +99,22 @@ def find_module(name: str, arguments: Sequence[str]) -> Program:
     if spec is not None and spec.submodule_search_locations is not None:
         spec = find_spec(f"{name}.__main__")
         if spec is None:
-            raise UsageError(f"{name!r} is a package without a __main__, and cannot be run")
+            raise UsageError(f"{name!r} is a package without a __main__, and cannot be run; name a module in it")
     if spec is None:
-        raise UsageError(f"no module named {name!r}")
+        raise UsageError(f"no module named {name!r}{_path_hint(name)}")
     code = code_of(spec)
     sys.argv[0] = str(spec.origin)
     return main_program(code, spec, sys.argv[0])
+
+
+def _path_hint(name: str) -> str:
+    """Return what the user may have meant by a module that does not exist, or an empty string."""
+    return f"; to run the file: loopcore run {name}" if os.path.exists(name) else _close_module(name)
+
+
+def _close_module(name: str) -> str:
+    """Return a module or package in the working directory whose name is like `name`, as a hint, or an empty string."""
+    return did_you_mean(name, sorted(module.name for module in pkgutil.iter_modules([os.getcwd()])))
 
 
 def find_spec(name: str) -> ModuleSpec | None:
@@ -109,6 +144,10 @@ def code_of(spec: ModuleSpec) -> CodeType:
     return code
 
 
+def _coroutine_functions(owner: Any) -> list[str]:
+    return [name for name, value in vars(owner).items() if inspect.iscoroutinefunction(value)]
+
+
 def find_function(module_name: str, function_name: str, arguments: Sequence[str]) -> Program:
     """Return the program that awaits a coroutine function with `arguments`, which stay strings."""
     try:
@@ -116,14 +155,18 @@ def find_function(module_name: str, function_name: str, arguments: Sequence[str]
     except ModuleNotFoundError as error:
         if not is_part(error.name, module_name):
             raise
-        raise UsageError(f"no module named {module_name!r}") from None
+        raise UsageError(f"no module named {module_name!r}{_close_module(module_name)}") from None
     for name in function_name.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise UsageError(f"module {module_name!r} has no {function_name!r}") from None
+            close = did_you_mean(name, _coroutine_functions(found))
+            raise UsageError(f"module {module_name!r} has no {function_name!r}{close}") from None
     if not inspect.iscoroutinefunction(found):
-        raise UsageError(f"{module_name}:{function_name} is not a coroutine function (async def)")
+        raise UsageError(
+            f"{module_name}:{function_name} is not a coroutine function (async def); to run the whole module: "
+            f"loopcore run -m {module_name}"
+        )
     try:
         inspect.signature(found).bind(*arguments)
     except TypeError as error:

@@ -1,5 +1,6 @@
 """Gather the facts that `backends`, `plugins` and `info` print, as plain values that can be shown as JSON."""
 
+import inspect
 import os
 import platform
 import sys
@@ -8,10 +9,13 @@ from typing import Any, Final
 
 from loopcore.build_info import describe_build, package_build
 from loopcore.errors import LoopcoreError
-from loopcore.selection.discovery import choose_backend, describe_backends, list_backends, list_plugins
+from loopcore.selection.discovery import PLUGINS, choose_backend, describe_backends, list_backends, list_plugins
+from loopcore.selection.plugin_options import options_of
 
 BACKEND_COLUMNS: Final = ("name", "available", "chosen", "distribution", "reason")
 PLUGIN_COLUMNS: Final = ("name", "available", "distribution", "reason")
+OPTION_COLUMNS: Final = ("option", "type", "default")
+SHORT_COLUMNS: Final = ("backend", "available", "build", "reason")
 INSIDE_COLUMNS: Final = ("backend", "module", "build", "reason")
 DETAIL_COLUMNS: Final = ("backend", "detail", "state")
 
@@ -36,6 +40,19 @@ def backend_rows() -> list[dict[str, Any]]:
 def plugin_rows() -> list[dict[str, Any]]:
     """Return a row for each installed plugin."""
     return [row._asdict() for row in list_plugins()]
+
+
+def plugin_facts(name: str) -> dict[str, Any]:
+    """Return the facts about one plugin, with its options. Raises UsageError if it is unknown or cannot be imported."""
+    declaration = PLUGINS.find(name)
+    target = PLUGINS.load(declaration)
+    return {
+        "name": name,
+        "summary": (inspect.getdoc(target) or "").partition("\n")[0],
+        "distribution": declaration.distribution,
+        "target": declaration.target,
+        "options": [option._asdict() for option in options_of(f"plugin {name!r}", target)],
+    }
 
 
 def info_facts() -> dict[str, Any]:
@@ -70,6 +87,19 @@ def inside_facts() -> list[dict[str, Any]]:
             "details": dict(each.details),
         }
         for each in describe_backends()
+    ]
+
+
+def short_rows(insides: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the facts about each backend that fit a line: a reason without its advice."""
+    return [
+        {
+            "backend": inside["backend"],
+            "available": not inside["reason"],
+            "build": inside["build"],
+            "reason": inside["reason"].partition("cannot run here: ")[2].partition(";")[0] or inside["reason"],
+        }
+        for inside in insides
     ]
 
 

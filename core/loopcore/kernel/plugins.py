@@ -104,7 +104,7 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> No
         if caller.name in specs.POLICY_HOOKS:
             owners = [each.plugin_name for each in caller.get_hookimpls() if each.plugin is not plugin]
             if owners:
-                raise UsageError(f"plugins {owners[0]!r} and {name!r} both decide {caller.name}; only one may")
+                raise UsageError(f"plugins {owners[0]!r} and {name!r} both decide {caller.name}; leave one of them out")
         for implementation in caller.get_hookimpls():
             if implementation.plugin is not plugin:
                 continue

@@ -137,7 +137,7 @@ class ReadinessBackend(Protocol):
 class BackendFactory(Protocol):
     """What an entry point or `register_backend` names: a backend class of either port, or a similar callable.
 
-    It may have a class method `details()`, which returns short texts by name for `loopcore info` to show if the
+    It may have a class method `details()`, which returns short texts by name for `loopcore info --all` to show if the
     backend can run here: what it is built on, which features it uses, and why it does not use the others.
     """
 

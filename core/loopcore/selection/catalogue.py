@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, NamedTuple
 
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore.text import did_you_mean
 
 AUTO: Final = "auto"
 """The word for loopcore's own choice; no backend or plugin may have this name."""
@@ -30,6 +31,10 @@ class Declaration(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.target} of {self.distribution}"
+
+    def whom(self, noun: str) -> str:
+        """Return `noun` and the name, for messages; and the distribution if it is not loopcore's own."""
+        return f"{noun} {self.name!r}" + ("" if self.own else f" ({self})")
 
 
 class Catalogue:
@@ -80,10 +85,7 @@ class Catalogue:
         """Raise UsageError if `name` is neither declared nor known: most likely a typo."""
         if name in self._known or self.declarations(name):
             return
-        import difflib  # for a message only
-
-        close = difflib.get_close_matches(name.lower(), {*self.names(), *self._known}, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        hint = did_you_mean(name, sorted({*self.names(), *self._known}))
         raise UsageError(f"there is no {self._noun} {name!r}{hint}; {self._what_exists()}")
 
     def load(self, declaration: Declaration) -> object:
@@ -91,6 +93,8 @@ class Catalogue:
         if declaration not in self._loaded:
             try:
                 self._loaded[declaration] = declaration.load()
+            except LoopcoreError as exc:  # says already what is missing
+                raise self._import_failure(blame(declaration.whom(self._noun), declaration.name, exc)) from exc
             except Exception as exc:
                 raise self._import_failure(
                     f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
@@ -152,6 +156,14 @@ class Catalogue:
         if not names:
             return f"none is installed: no distribution has entry points in the group {self.group!r}"
         return "installed: " + ", ".join(names)
+
+
+def blame(whom: str, name: str, error: Exception) -> str:
+    """Return the text of `error`, which may begin with `name`, as a message that begins with `whom`."""
+    text = str(error)
+    return (
+        whom + text.removeprefix(name) if text.startswith(f"{name} ") else f"{whom}: {text.removeprefix(f'{name}: ')}"
+    )
 
 
 def path_of(target: object) -> str:

@@ -26,7 +26,7 @@ from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError
 from loopcore.ports.check import check_factory
 from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.readiness import BackendFactory, ProbeResult, ReadinessBackend
-from loopcore.selection.catalogue import AUTO, Catalogue, Declaration, path_of
+from loopcore.selection.catalogue import AUTO, Catalogue, Declaration, blame, path_of
 from loopcore.selection.environment import read
 
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
@@ -209,7 +209,7 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
 
     declaration = PLUGINS.find(name)
     target = PLUGINS.load(declaration)
-    who = f"plugin {name!r} ({declaration})"
+    who = declaration.whom("plugin")
     if not (inspect.isclass(target) or inspect.isroutine(target) or isinstance(target, functools.partial)):
         if options:
             raise UsageError(f"{who} accepts no options: it is an object already, not a class or function")
@@ -220,7 +220,7 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
         try:
             return target(**arguments)
         except UsageError as exc:
-            raise UsageError(f"{who}: {exc}") from exc.__cause__
+            raise UsageError(blame(who, name, exc)) from exc.__cause__
         except Exception as exc:
             raise UsageError(f"{who} cannot be created: {type(exc).__name__}: {exc}") from exc
 
@@ -265,10 +265,16 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
 def make_plugins_ahead() -> None:
     """Create the plugins of LOOPCORE_PLUGINS now, for the first loop that this process creates with them.
 
-    So `loopcore run` reports a plugin that cannot be created before the program starts.
+    So `loopcore run` reports a plugin that cannot be created, or that conflicts with another one, before the program
+    starts.
     """
     made = load_plugins()
     if made:
+        from loopcore.kernel.plugins import Plugins  # most programs have none
+
+        together = Plugins()
+        for name, plugin in made:
+            together.add(plugin, name)
         _made_ahead[os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")] = list(made)
 
 
@@ -317,7 +323,7 @@ def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:
             f"{asked}: no backend of loopcore's own is declared; is loopcore installed, or only on the import path? "
             "pip install loopcore"
         )
-    raise UsageError(f"{asked} names no backend; name one, or leave it out for {AUTO!r}")
+    raise UsageError(f"{asked} names no backend; name one (see `loopcore backends`), or leave it out for {AUTO!r}")
 
 
 class _WrongSettingError(UsageError):
@@ -365,10 +371,18 @@ def _reason(asked: str, tried: list[str], refusals: list[tuple[str, LoopcoreErro
 def _refusal(asked: str, refusals: list[tuple[str, LoopcoreError]]) -> LoopcoreError:
     """Return one error for all refusals: a single one keeps its type; several blame the environment, or a typo."""
     if len(refusals) == 1:
-        cause = refusals[0][1]
-        error = type(cause)(f"{asked}: {cause}")
+        name, cause = refusals[0]
+        repeated = f"backend {name!r} "
+        names_it = asked.strip("'\"").endswith(name) and str(cause).startswith(repeated)
+        error = type(cause)(f"{asked} {str(cause).removeprefix(repeated)}" if names_it else f"{asked}: {cause}")
         error.__cause__ = cause.__cause__
         return error
     unknown = all(isinstance(exc, UsageError) for _, exc in refusals)
     kind = UsageError if unknown else BackendUnavailableError
-    return kind(f"{asked}: none of these can be used:" + "".join(f"\n  {name}: {exc}" for name, exc in refusals))
+    reasons = ", ".join(f"{name} ({_without(name, str(exc))})" for name, exc in refusals)
+    return kind(f"{asked}: none of these can be used: {reasons}")
+
+
+def _without(name: str, reason: str) -> str:
+    """Return `reason` without the words that a list of names repeats."""
+    return reason.removeprefix(f"backend {name!r} ").removeprefix("cannot run here: ")

@@ -7,10 +7,39 @@ from typing import Any, Final, NamedTuple
 
 from loopcore.errors import UsageError
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
+from loopcore.text import did_you_mean
 
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
 THREADS_VARIABLE: Final = "LOOPCORE_THREADS"
+OTHER_LOOPS_VARIABLE: Final = "LOOPCORE_ALLOW_OTHER_LOOPS"
 MOST_THREADS: Final = 1024
+
+VARIABLES: Final = frozenset(
+    {
+        "LOOPCORE_ALLOW_OTHER_LOOPS",
+        "LOOPCORE_BACKEND",
+        "LOOPCORE_BUILD_CACHE",
+        "LOOPCORE_COMPILE",
+        "LOOPCORE_EVENT_BATCH",
+        "LOOPCORE_FLUSH_LIMIT",
+        "LOOPCORE_INSPECT_DIR",
+        "LOOPCORE_PATIENCE",
+        "LOOPCORE_PLUGINS",
+        "LOOPCORE_POLL_SKIP_TICKS",
+        "LOOPCORE_POLL_SKIP_TIME",
+        "LOOPCORE_RECEIVE_LIMIT",
+        "LOOPCORE_SOAK",
+        "LOOPCORE_STORM",
+        "LOOPCORE_TASKS",
+        "LOOPCORE_THREADS",
+        "LOOPCORE_URING_WITHOUT",
+    }
+)
+"""All variables of loopcore's own; docs/reference/environment.md describes each."""
+
+PREFIX: Final = "LOOPCORE_"
+FOR_TESTS: Final = "LOOPCORE_TEST_"
+"""Variables that begin like this belong to loopcore's tests."""
 
 
 class Setting(NamedTuple):
@@ -51,6 +80,16 @@ def read(variable: str) -> str:
     return os.environ.get(variable, "").strip()
 
 
+def unknown_variables() -> list[str]:
+    """Return a warning for each variable that is named like loopcore's, but is none of them: most likely a typo."""
+    ours = sorted(name for name in os.environ if name.startswith(PREFIX) and not name.startswith(FOR_TESTS))
+    return [
+        f"{name} has no effect: loopcore has no such variable{did_you_mean(name, sorted(VARIABLES), prefix=PREFIX)}"
+        for name in ours
+        if name not in VARIABLES
+    ]
+
+
 def read_settings() -> LoopSettings:
     """Read the settings of a new loop. Raises UsageError for a value that is not possible, with those that are."""
     attributes = {
@@ -72,8 +111,8 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
         return value
     what = "a whole number" if kind is int else "a number"
     raise UsageError(
-        f"{variable}={text!r} is not {what} of {setting.unit} from {setting.least} to {setting.most}; "
-        f"the default is {setting.default}"
+        f"{variable}={text!r} must be {what} of {setting.unit} from {setting.least} to {setting.most}; "
+        f"unset it for the default, {setting.default}"
     )
 
 
@@ -83,7 +122,7 @@ def _task_classes() -> tuple[Any, Any] | None:
         return None
     if asked == "asyncio":
         return asyncio.Future, asyncio.Task
-    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'asyncio', or unset")
+    raise UsageError(f"{TASKS_VARIABLE}={asked!r} must be asyncio; unset it for loopcore's own tasks")
 
 
 def _thread_limit() -> int | None:
@@ -96,10 +135,23 @@ def _thread_limit() -> int | None:
         count = 0
     if not 1 <= count <= MOST_THREADS:
         raise UsageError(
-            f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}; "
-            "the default is asyncio's: the number of processors plus 4, at most 32"
+            f"{THREADS_VARIABLE}={asked!r} must be a whole number from 1 to {MOST_THREADS}; "
+            "unset it for asyncio's default, the number of processors plus 4, at most 32"
         )
     return count
+
+
+def other_loops_are_allowed() -> bool:
+    """Return whether a program may run on another loop without a warning of `loopcore run`. Raises UsageError."""
+    asked = read(OTHER_LOOPS_VARIABLE)
+    if not asked:
+        return False
+    from loopcore.selection.plugin_options import TRUTHS  # here, as pathlib takes a while
+
+    try:
+        return TRUTHS[asked.lower()]
+    except KeyError:
+        raise UsageError(f"{OTHER_LOOPS_VARIABLE}={asked!r} must be yes or no; unset it for no") from None
 
 
 def debug_is_asked_for() -> bool:

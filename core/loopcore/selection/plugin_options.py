@@ -11,15 +11,15 @@ cannot be given as text. `**options` takes the remaining options, as strings.
 Errors: UsageError, naming the plugin, the option, and what is accepted.
 """
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Final, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from loopcore.errors import UsageError
+from loopcore.text import did_you_mean
 
 Wish: TypeAlias = tuple[str, dict[str, str]]
 """The name of a plugin, and its options as text."""
@@ -52,6 +52,31 @@ def parse_wishes(text: str) -> list[Wish]:
     return _once_each(wishes)
 
 
+class Option(NamedTuple):
+    """An option of a plugin, for a list; `default` is as in Python, or empty if the option is required."""
+
+    option: str
+    type: str
+    default: str
+
+
+def options_of(who: str, factory: Any) -> list[Option]:
+    """Return the options that can be given as text; `who` names the plugin in errors. An object has none."""
+    if not callable(factory):
+        return []
+    return [
+        Option(name, _name_of(kind), _default_of(each))
+        for name, each in _parameters(who, factory).items()
+        if _converter_of(kind := _kind_of(each)) is not None
+    ]
+
+
+def _default_of(parameter: Parameter) -> str:
+    if parameter.default is Parameter.empty:
+        return ""
+    return str(parameter.default) if isinstance(parameter.default, Path) else repr(parameter.default)
+
+
 def convert_options(who: str, factory: Callable[..., Any], options: Mapping[str, str]) -> dict[str, Any]:
     """Return `options` as the keyword arguments of `factory`; `who` names the plugin in errors."""
     accepted = _parameters(who, factory) if options else {}
@@ -64,7 +89,11 @@ def _add_option(wish: Wish, text: str) -> None:
     name, options = wish
     option, equals, value = (piece.strip() for piece in text.partition("="))
     if not option or not equals:
-        raise UsageError(f"plugin {name!r}: {text!r} is not an option with a value; write {name}:OPTION=VALUE")
+        lack = f"option {option!r} has no value" if option else f"{text!r} names no option"
+        write = f"{name}:{option or 'OPTION'}=VALUE"
+        raise UsageError(
+            f"plugin {name!r}: {lack}; write {write}, or {name} alone; `loopcore plugins {name}` lists its options"
+        )
     if option in options:
         raise UsageError(f"plugin {name!r}: option {option!r} is given twice")
     options[option] = value
@@ -102,8 +131,7 @@ def _check_complete(who: str, factory: Callable[..., Any], arguments: Mapping[st
 def _convert(who: str, accepted: Mapping[str, Parameter], option: str, text: str) -> Any:
     parameter = accepted.get(option, accepted.get("**"))
     if parameter is None:
-        close = difflib.get_close_matches(option, accepted, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        hint = did_you_mean(option, accepted)
         raise UsageError(f"{who} has no option {option!r}{hint}; it accepts {_describe(accepted)}")
     kind = _kind_of(parameter)
     convert = _converter_of(kind)

@@ -2,6 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import Final
+
+from loopcore.cli.parsing import set_completer
+from loopcore.selection.discovery import BACKENDS
+
+GROUP: Final = "Measure and extend"
+"""The heading of these commands in `loopcore --help`."""
 
 
 def conformance(parser: argparse.ArgumentParser) -> None:
@@ -10,17 +17,20 @@ def conformance(parser: argparse.ArgumentParser) -> None:
     The exit code is 0 if every guarantee is kept, 1 if one is broken, 2 if nothing could be run. Needs pytest, and
     hypothesis for a part: pip install "loopcore[testing]".
     """
-    parser.add_argument("backend", metavar="NAME", help="the backend, as installed; or MODULE:CLASS")
+    backend = parser.add_argument("backend", metavar="NAME", help="the backend, as installed; or MODULE:CLASS")
+    set_completer(backend, BACKENDS.names)
     parser.add_argument("--only", metavar="NAMES", help="check these guarantees only, separated by commas")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the report here, as JSON")
     parser.add_argument("--badge", metavar="FILE", type=Path, help="write a badge here, as SVG")
-    parser.set_defaults(act=act)
+    parser.set_defaults(act=act, group=GROUP)
 
 
 def act(arguments: argparse.Namespace) -> int:
     """Run the command. pytest is imported only now."""
     from loopcore.errors import UsageError
 
+    if ":" not in arguments.backend:
+        BACKENDS.check_known(arguments.backend)
     try:
         from loopcore.testing.runner import prove
     except ModuleNotFoundError as exc:
@@ -39,7 +49,7 @@ def new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=("backend", "plugin"))
     parser.add_argument("name", metavar="NAME", help="the name that users will select it by")
     parser.add_argument("--into", metavar="FOLDER", type=Path, default=Path(), help="where to put the folder (here)")
-    parser.set_defaults(act=write)
+    parser.set_defaults(act=write, group=GROUP)
 
 
 def write(arguments: argparse.Namespace) -> int:

@@ -38,13 +38,19 @@ def plugins_of_loopcore() -> list[str]:
 
 def check_name(kind: str, name: str) -> None:
     """Raise UsageError if `name` cannot be the name of a module, or is taken."""
-    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+    if keyword.iskeyword(name):
         raise UsageError(
-            f"{name!r} cannot be a {kind}'s name: use small letters, digits and _, from a letter to a letter or digit"
+            f"{name!r} cannot be the name of a {kind}: it is a keyword of Python; try: loopcore new {kind} my_{name}"
+        )
+    if not NAME.fullmatch(name):
+        close = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+        hint = f"; try: loopcore new {kind} {close}" if NAME.fullmatch(close) and not keyword.iskeyword(close) else ""
+        raise UsageError(
+            f"{name!r} cannot be the name of a {kind}: use small letters, digits, - and _, a letter first{hint}"
         )
     taken = (AUTO, *AUTO_ORDER, *OTHERS) if kind == "backend" else plugins_of_loopcore()
     if name == WORD or name in taken:
-        raise UsageError(f"{name!r} is taken; choose another name")
+        raise UsageError(f"{name!r} is taken; choose another name, as in: loopcore new {kind} my_{name}")
 
 
 def files_of(folder: Path) -> Iterator[Path]:
@@ -61,10 +67,11 @@ def renamed(text: str, name: str) -> str:
 
 def write_copy(kind: str, name: str, into: Path) -> Path:
     """Write the distribution `loopcore-KIND-NAME` as a folder in `into`; return it. Overwrites nothing."""
+    name = name.replace("-", "_")  # as in names of distributions
     check_name(kind, name)
     template, target = template_of(kind), into / f"loopcore-{kind}-{name.replace('_', '-')}"
     if target.exists():
-        raise UsageError(f"{target} exists already; remove it, or name another folder with --into")
+        raise UsageError(f"{target} exists already; remove it, or choose another folder, as in: --into FOLDER")
     try:
         for file in files_of(template):
             copy = target / renamed(str(file), name)

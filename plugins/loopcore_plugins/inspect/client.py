@@ -123,13 +123,13 @@ def find(wish: str) -> list[Address]:
     else:
         pid, dot, number = wish.partition(".")
         if not pid.isdecimal() or (dot and not number.isdecimal()):
-            raise UsageError(f"{wish!r} is neither a process number, nor PID.NUMBER of a loop, nor `all`")
+            raise UsageError(f"{wish!r} is not a process number, PID.NUMBER or `all`; see `loopcore ps`")
         found = [each for each in known if each.pid == int(pid) and (not dot or each.loop == int(number))]
     if not found:
-        others = ", ".join(sorted({str(each.pid) for each in known})) or "none"
-        what = "no loop" if wish == "all" else f"no loop of {wish}"
-        raise UsageError(
-            f"{what} has a socket in {places.folder()} (processes there: {others}); "
-            "start the program with LOOPCORE_PLUGINS=inspect"
-        )
+        start = "start it with the plugin `inspect`, as in: loopcore run --plugin inspect FILE"
+        if wish == "all":
+            raise UsageError(f"no program can be inspected here; {start} (looked in {places.folder()})")
+        what = f"process {wish} cannot be inspected" if places.exists(int(pid)) else f"there is no process {pid}"
+        others = ", ".join(sorted({str(each.pid) for each in known}))
+        raise UsageError(f"{what}; " + (f"these can be inspected: {others}" if known else start))
     return found

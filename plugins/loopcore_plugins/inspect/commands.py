@@ -4,45 +4,61 @@ import argparse
 import json
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from loopcore.errors import UsageError
-from loopcore_plugins.inspect.client import Client, GoneError, SilentError, connect, find
+from loopcore_plugins.inspect.client import PATIENCE, Client, GoneError, SilentError, connect, find
 from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines
-from loopcore_plugins.inspect.places import Address
+from loopcore_plugins.inspect.places import Address, addresses
 
+GROUP: Final = "Look at a running program"
+"""The heading of these commands in `loopcore --help`."""
 WHICH: Final = "a process number, PID.NUMBER for one loop of several, or `all`"
+NOTICE: Final = 2.0
+"""Seconds after which a command says what it waits for."""
 CANCEL_PATIENCE: Final = 2.0
 """Seconds to wait for a cancelled task to end."""
 
 
+def _complete(pid: argparse.Action) -> None:
+    """Complete an argument, in a shell, with the processes that can be inspected; argcomplete reads the attribute."""
+    pid.completer = lambda **_: sorted({str(each.pid) for each in addresses()})  # type: ignore[attr-defined]
+
+
 def ps(parser: argparse.ArgumentParser) -> None:
     """List the tasks of a running process, and what each awaits."""
-    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
+    pid = parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
-    parser.set_defaults(act=lambda arguments: _report("ps", arguments))
+    _complete(pid)
+    parser.set_defaults(act=lambda arguments: _report("ps", arguments), group=GROUP)
 
 
 def stacks(parser: argparse.ArgumentParser) -> None:
     """Print the stacks of the threads and tasks of a running process."""
-    parser.add_argument("pid", metavar="PID", help=WHICH)
+    pid = parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
-    parser.set_defaults(act=lambda arguments: _report("stacks", arguments))
+    _complete(pid)
+    parser.set_defaults(act=lambda arguments: _report("stacks", arguments), group=GROUP)
 
 
 def cancel(parser: argparse.ArgumentParser) -> None:
     """Cancel a task of a running process."""
-    parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
+    pid = parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
     parser.add_argument("task", metavar="TASK", help="the name of a task, or its id as `loopcore ps --json` has it")
-    parser.set_defaults(act=_cancel)
+    _complete(pid)
+    parser.set_defaults(act=_cancel, group=GROUP)
 
 
 def top(parser: argparse.ArgumentParser) -> None:
     """Show live figures of a running process, or write them to a page."""
-    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one")
+    pid = parser.add_argument(
+        "pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one"
+    )
     parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two frames")
     parser.add_argument(
         "--light", action="store_true", help="do not measure single callbacks: shows less, and costs hardly anything"
@@ -51,7 +67,8 @@ def top(parser: argparse.ArgumentParser) -> None:
     instead.add_argument("--once", action="store_true", help="print one frame and exit")
     instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
     parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
-    parser.set_defaults(act=_top)
+    _complete(pid)
+    parser.set_defaults(act=_top, group=GROUP)
 
 
 def _seconds(text: str) -> float:
@@ -67,7 +84,7 @@ def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, 
     failure: GoneError | None = None
     for address in find(wish):
         try:
-            with connect(address) as client:
+            with _waiting_for(address), connect(address) as client:
                 found.append((client.greeting, client.ask(question)))
         except GoneError as exc:
             failure = exc
@@ -108,9 +125,11 @@ def _one(wish: str) -> Address:
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
-    with connect(_one(arguments.pid)) as client:
-        task = _find_task(client, arguments.task)
-        client.ask("cancel", task=task["id"])
+    address = _one(arguments.pid)
+    with connect(address) as client:
+        with _waiting_for(address):
+            task = _find_task(client, arguments.task)
+            client.ask("cancel", task=task["id"])
         name = shorten(task["name"])
         try:
             has_ended = _ends(client, task["id"])
@@ -150,10 +169,47 @@ def _top(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         from loopcore_plugins.inspect.page import record
 
-        record(address, arguments.html, arguments.seconds)
+        tell, clear = _progress(f"recording {address}", arguments.seconds)
+        try:
+            record(address, arguments.html, arguments.seconds, tell)
+        finally:
+            clear()
         print(f"{arguments.html} is written")
         return 0
     return _find_top()(address, interval=arguments.interval, light=arguments.light, once=arguments.once)
+
+
+def _progress(what: str, seconds: float) -> tuple[Callable[[float], None], Callable[[], None]]:
+    """Return a function that shows the seconds that have passed, on a terminal, and one that clears the line.
+
+    If standard error is not a terminal, it gets one line now, if this takes long.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        if sys.stderr is not None and seconds > NOTICE:
+            print(f"{what} for {seconds:g} s", file=sys.stderr, flush=True)
+        return (lambda passed: None), (lambda: None)
+
+    def tell(passed: float) -> None:
+        print(f"\r{what}: {passed:.0f} of {seconds:g} s", end="", file=sys.stderr, flush=True)
+
+    return tell, lambda: print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _waiting_for(address: Address) -> Iterator[None]:
+    """Say on standard error, after some time, what the command is waiting for."""
+
+    def tell() -> None:
+        if sys.stderr is not None:
+            print(f"waiting for {address}, at most {PATIENCE:g} s", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(NOTICE, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _find_top() -> Callable[..., int]:

@@ -96,7 +96,7 @@ class Folder:
 
     def addresses(self) -> list[Address]:
         """Return the sockets that have a listener; sockets left behind by ended processes are removed."""
-        return [each for each in self._scan() if _exists(each.pid) or not self.remove_if_dead(each.path.name)]
+        return [each for each in self._scan() if exists(each.pid) or not self.remove_if_dead(each.path.name)]
 
     def remove_if_dead(self, name: str) -> bool:
         """Remove the socket `name` if it has no listener; return whether it has none."""
@@ -221,7 +221,7 @@ def may_connect(peer: socket.socket) -> bool:
     return uid in (os.geteuid(), 0)
 
 
-def _exists(pid: int) -> bool:
+def exists(pid: int) -> bool:
     """Tell whether such a process may exist. False proves little: containers that share a folder number their own."""
     try:
         os.kill(pid, 0)

@@ -1,11 +1,16 @@
 """loopcore ps, stacks and cancel, on real processes."""
 
+import io
 import json
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from loopcore_plugins.inspect import commands
+from loopcore_plugins.inspect.places import Address
 from tests.plugins.inspect.processes import SERVER, client_of, loopcore, running
 
 pytestmark = pytest.mark.loopcore_only
@@ -126,6 +131,42 @@ def test_what_cannot_be_found_is_one_line_and_exit_code_two(folder: Path) -> Non
         assert result.stderr.startswith("loopcore: error: ")
         assert result.stderr.count("\n") == 1
         assert result.stdout == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_line_on_a_terminal_that_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    tell, clear = commands._progress("recording 1.1", 10.0)
+    tell(3.2)
+    clear()
+    assert shown.getvalue() == "\rrecording 1.1: 3 of 10 s\r\x1b[K"
+
+
+def test_progress_elsewhere_is_one_line_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", shown := io.StringIO())
+    for seconds in (0.5, 10.0):
+        tell, clear = commands._progress("recording 1.1", seconds)
+        tell(0.1)
+        clear()
+    assert shown.getvalue() == "recording 1.1 for 10 s\n"
+
+
+def test_command_that_waits_long_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = threading.Event()
+
+    class Shown(io.StringIO):
+        def flush(self) -> None:
+            written.set()
+
+    monkeypatch.setattr(commands, "NOTICE", 0.0)
+    monkeypatch.setattr(sys, "stderr", shown := Shown())
+    with commands._waiting_for(Address(4711, 1, Path())):
+        assert written.wait(30)
+    assert shown.getvalue() == "waiting for 4711.1, at most 10 s\n"
 
 
 def test_one_frame_and_a_page_are_not_asked_for_together(folder: Path, tmp_path: Path) -> None:

@@ -412,7 +412,7 @@ def test_a_name_that_no_export_can_show_is_refused(name: Any) -> None:
     "options", [{"port": -1}, {"port": 65536}, {"port": 65535, "ports": 2}, {"port": 1, "ports": 0}]
 )
 def test_ports_that_cannot_be_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(UsageError, match="are not valid ports"):
+    with pytest.raises(UsageError, match="is out of range: 0 to 65535"):
         Metrics(**options)  # type: ignore[arg-type]
 
 

@@ -39,5 +39,7 @@ def test_those_that_decide_different_things_go_together(backend_name: str, order
 )
 def test_those_that_decide_the_same_are_an_error(backend_name: str, plugins: list[str], policy: str) -> None:
     first, second = plugins
-    with pytest.raises(UsageError, match=f"plugins '{first}' and '{second}' both decide {policy}; only one may"):
+    with pytest.raises(
+        UsageError, match=f"plugins '{first}' and '{second}' both decide {policy}; leave one of them out"
+    ):
         loopcore.new_event_loop(backend_name, plugins=plugins)

@@ -62,10 +62,10 @@ def test_plugins_and_their_options_are_separated_by_commas(text, wishes):
     ("text", "complaint"),
     [
         ("port=1", "'port=1' is an option, but of which plugin? write NAME:port=1"),
-        ("a:port", "plugin 'a': 'port' is not an option with a value; write a:OPTION=VALUE"),
-        ("a:", "plugin 'a': '' is not an option with a value"),
-        ("a:=1", "plugin 'a': '=1' is not an option with a value"),
-        ("a:x=1,=2", "plugin 'a': '=2' is not an option with a value"),
+        ("a:port", "plugin 'a': option 'port' has no value; write a:port=VALUE, or a alone"),
+        ("a:", "plugin 'a': '' names no option; write a:OPTION=VALUE"),
+        ("a:=1", "plugin 'a': '=1' names no option"),
+        ("a:x=1,=2", "plugin 'a': '=2' names no option"),
         ("a:x=1,x=2", "plugin 'a': option 'x' is given twice"),
         ("a:x=1,a:x=2", "plugin 'a' is named twice, with different options"),
         ("a,a:x=2", "plugin 'a' is named twice, with different options"),
@@ -128,14 +128,15 @@ def test_values_are_converted_as_parameters_are_annotated(metrics, text, value):
 def test_wrong_option_names_plugin_option_and_what_is_accepted(metrics, text, complaint):
     with pytest.raises(UsageError) as caught:
         metrics(text)
-    assert str(caught.value).startswith("plugin 'metrics' (m:Metrics of loopcore 1.0)")
+    assert str(caught.value).startswith("plugin 'metrics'")
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_error_of_the_variable_names_the_variable(metrics, monkeypatch):
     monkeypatch.setenv("LOOPCORE_PLUGINS", "metrics:port=x")
-    with pytest.raises(UsageError, match=r"^LOOPCORE_PLUGINS=metrics:port=x: plugin 'metrics' .* takes int"):
+    message = r"^LOOPCORE_PLUGINS=metrics:port=x: plugin 'metrics': option 'port' takes int"
+    with pytest.raises(UsageError, match=message):
         load_plugins()
 
 
@@ -149,9 +150,9 @@ def test_functions_partials_and_builtins_are_called_with_options(install):
     assert load_plugin("function", {"a": "1", "b": "2.5"}) == (1, {"b": 2.5})
     assert load_plugin("partial", {"b": "2.5"}) == (1, {"b": 2.5})
     assert load_plugin("dict") == {}
-    with pytest.raises(UsageError, match=r"plugin 'function' .*missing a required argument: 'a'"):
+    with pytest.raises(UsageError, match=r"plugin 'function': missing a required argument: 'a'"):
         load_plugin("function")
-    with pytest.raises(UsageError, match=r"plugin 'dict' .*its options cannot be read: ValueError"):
+    with pytest.raises(UsageError, match=r"plugin 'dict': its options cannot be read: ValueError"):
         load_plugin("dict", {"a": "1"})
     with pytest.raises(UsageError, match=r"plugin 'made' .*accepts no options: it is an object already"):
         load_plugin("made", {"a": "1"})

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -24,14 +25,16 @@ _BUSIEST: Final = 40
 _LONGEST_NAME: Final = 300
 
 
-def record(address: Address, path: Path, seconds: float) -> None:
+def record(address: Address, path: Path, seconds: float, tell: Callable[[float], None]) -> None:
     """Watch the loop at `address` for `seconds`, or until it ends, and write the page to `path`.
+
+    `tell` is called now and then with the seconds that have passed.
 
     Raises GoneError if it ends before there are two samples, UsageError if the file cannot be written.
     """
     with connect(address) as client:
         client.ask("watch", parts=sorted(PARTS))
-        samples = _take_samples(client, seconds)
+        samples = _take_samples(client, seconds, tell)
         text = make_page(client.greeting, samples)
     try:
         path.write_text(text, encoding="utf-8")
@@ -39,7 +42,7 @@ def record(address: Address, path: Path, seconds: float) -> None:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from None
 
 
-def _take_samples(client: Client, seconds: float) -> list[Message]:
+def _take_samples(client: Client, seconds: float, tell: Callable[[float], None] = lambda _: None) -> list[Message]:
     samples: list[Message] = []
     interval = max(SHORTEST, seconds / FRAMES)
     begin = time.monotonic()
@@ -47,6 +50,7 @@ def _take_samples(client: Client, seconds: float) -> list[Message]:
         while not samples or time.monotonic() < begin + seconds or len(samples) < 2:
             time.sleep(max(begin + interval * (len(samples) + 1) - time.monotonic(), 0.0))
             samples.append(client.ask("sample"))
+            tell(time.monotonic() - begin)
     except GoneError:
         if len(samples) < 2:
             raise
