@@ -2,7 +2,7 @@
 
 asyncio exports `_set_running_loop` for the authors of event loops. Every loop calls it when it begins to run, asyncio's
 and those written in C or Rust alike. `loopcore run` replaces it by a function that notes the class of the loop and
-calls it. The cost is two calls for each run of a loop.
+calls it: two calls for each run of a loop (docs/adr/0015).
 
 uvicorn chooses between asyncio's loop and uvloop's, whatever the default of asyncio is. Its option `--loop`, or the
 variable UVICORN_LOOP, names a function that makes the loop.
