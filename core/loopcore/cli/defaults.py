@@ -11,6 +11,7 @@ that function is replaced instead.
 import asyncio
 import os
 import sys
+from collections.abc import Collection
 from typing import NamedTuple
 
 from loopcore.cli.output import warn
@@ -52,18 +53,26 @@ def apply_settings(settings: Settings, *, everything: bool = True) -> None:
         for text in unknown_variables():
             warn(text)
         read_settings()
-        make_plugins_ahead()
+        try:
+            make_plugins_ahead()
+        except UsageError as exc:
+            raise UsageError(_as_typed(exc, settings.plugins)) from exc.__cause__
 
 
 def _check_plugin(text: str) -> None:
     try:
         found = find_plugins(text)
     except UsageError as exc:
-        found_fault = str(exc).startswith("plugin '")  # "plugin 'metrics' has no option ..."
-        blamed = "--" + str(exc).replace("'", "", 2) if found_fault else f"--plugin {shown(text)}: {exc}"
-        raise UsageError(blamed) from exc.__cause__
+        typed = _as_typed(exc, text)
+        raise UsageError(typed if typed != str(exc) else f"--plugin {shown(text)}: {exc}") from exc.__cause__
     if not found:
         raise UsageError(f"--plugin {shown(text)} names no plugin; see loopcore plugins, or leave the option out")
+
+
+def _as_typed(error: UsageError, plugins: Collection[str]) -> str:
+    """Return the text of `error`; if it begins with "plugin 'NAME'", as the user typed that, unless no option was."""
+    text = str(error)
+    return "--" + text.replace("'", "", 2) if plugins and text.startswith("plugin '") else text
 
 
 def shown(text: str) -> str:
