@@ -126,7 +126,7 @@ def find(wish: str) -> list[Address]:
             raise UsageError(f"{wish!r} is not a process number, PID.NUMBER or `all`; see `loopcore ps`")
         found = [each for each in known if each.pid == int(pid) and (not dot or each.loop == int(number))]
     if not found:
-        start = "start it with the plugin `inspect`, as in: loopcore run --plugin inspect FILE"
+        start = "to inspect a program, start it as in: loopcore run --plugin inspect FILE"
         if wish == "all":
             raise UsageError(f"no program can be inspected here; {start} (looked in {places.folder()})")
         what = f"process {wish} cannot be inspected" if places.exists(int(pid)) else f"there is no process {pid}"
