@@ -47,7 +47,9 @@ class Trace:
             raise UsageError(f"trace keeps at least one record; limit={limit} is too small")
         self.path = fill_in(Path(file), pid=os.getpid(), n=next(_instances))
         if not self.path.parent.is_dir():
-            raise UsageError(f"trace cannot write {self.path}: there is no directory {self.path.parent}; mkdir -p {self.path.parent}")
+            raise UsageError(
+                f"trace cannot write {self.path}: there is no directory {self.path.parent}; mkdir -p {self.path.parent}"
+            )
         if self.path.is_dir():
             raise UsageError(f"trace cannot write {self.path}: it is a directory")
         self._ring = Ring(limit)
