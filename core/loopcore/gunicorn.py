@@ -9,7 +9,7 @@ after gunicorn has forked it. Importing this module raises ImportError if gunico
 import sys
 from typing import Any
 
-from loopcore.errors import LoopcoreError
+from loopcore.errors import BackendUnavailableError, UsageError
 
 try:
     from gunicorn.arbiter import Arbiter
@@ -37,6 +37,6 @@ class LoopcoreWorker(UvicornWorker):
         """
         try:
             super().run()
-        except LoopcoreError as error:
+        except (UsageError, BackendUnavailableError) as error:  # another error ends only this worker
             self.log.error("no event loop could be made: %s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
