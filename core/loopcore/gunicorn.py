@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"loopcore.gunicorn needs gunicorn and uvicorn-worker ({error}); install them: "
-        "python -m pip install gunicorn uvicorn-worker",
+        'python -m pip install "loopcore[gunicorn]"',
         name=error.name,
     ) from error
 
@@ -33,7 +33,7 @@ class LoopcoreWorker(UvicornWorker):
     def run(self) -> None:
         """Serve, in the worker process, until gunicorn ends it.
 
-        A wrong `LOOPCORE_BACKEND` or `LOOPCORE_PLUGINS` ends gunicorn, which would else replace the worker forever.
+        A wrong `LOOPCORE_BACKEND` or `LOOPCORE_PLUGINS` ends gunicorn, which would otherwise keep replacing the worker.
         """
         try:
             super().run()

@@ -19,7 +19,7 @@ ADDED = {
     *("poll_skip_ticks", "poll_skip_time", "flush_limit", "receive_limit"),
     *("backend", "clock", "probes", "counters", "meter", "is_waiting", "unfinished_jobs"),
 }
-"""What a loop of loopcore has and asyncio's has not. docs/reference/api.md describes each; a test compares."""
+"""Attributes that asyncio's loops do not have. docs/reference/api.md describes each; a test compares."""
 
 
 def test_nothing_looks_public_that_is_not() -> None:

@@ -59,9 +59,12 @@ def _check_plugin(text: str) -> None:
     try:
         found = find_plugins(text)
     except UsageError as exc:
-        found_fault = str(exc).startswith("plugin '")  # "plugin 'metrics' has no option ..."
-        blamed = "--" + str(exc).replace("'", "", 2) if found_fault else f"--plugin {shown(text)}: {exc}"
-        raise UsageError(blamed) from exc.__cause__
+        message = str(exc)
+        if message.startswith("plugin '"):  # plugin 'metrics' has no ...  becomes  --plugin metrics has no ...
+            message = "--" + message.replace("'", "", 2)
+        else:
+            message = f"--plugin {shown(text)}: {message}"
+        raise UsageError(message) from exc.__cause__
     if not found:
         raise UsageError(f"--plugin {shown(text)} names no plugin; see loopcore plugins, or leave the option out")
 
