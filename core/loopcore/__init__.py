@@ -123,3 +123,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(streams, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})  # with what is imported on first use

@@ -9,7 +9,7 @@ after gunicorn has forked it. Importing this module raises ImportError if gunico
 import sys
 from typing import Any
 
-from loopcore.errors import LoopcoreError
+from loopcore.errors import BackendUnavailableError, UsageError
 
 try:
     from gunicorn.arbiter import Arbiter
@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"loopcore.gunicorn needs gunicorn and uvicorn-worker ({error}); install them: "
-        "python -m pip install gunicorn uvicorn-worker",
+        'python -m pip install "loopcore[gunicorn]"',
         name=error.name,
     ) from error
 
@@ -33,10 +33,10 @@ class LoopcoreWorker(UvicornWorker):
     def run(self) -> None:
         """Serve, in the worker process, until gunicorn ends it.
 
-        A wrong `LOOPCORE_BACKEND` or `LOOPCORE_PLUGINS` ends gunicorn, which would else replace the worker forever.
+        A wrong `LOOPCORE_BACKEND` or `LOOPCORE_PLUGINS` ends gunicorn, which would otherwise keep replacing the worker.
         """
         try:
             super().run()
-        except LoopcoreError as error:
+        except (UsageError, BackendUnavailableError) as error:  # another error ends only this worker
             self.log.error("no event loop could be made: %s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)

@@ -66,7 +66,8 @@ def leave_running_loop() -> None:
         asyncio_events._set_running_loop(None)  # a second attempt is nearly sure to succeed
 
 
-# Parts that a small program never uses. Their modules are imported with the part: together half of loopcore's.
+# Parts that a small program never uses, except that `loopcore.run` shuts down the executors at its end. Their modules
+# are imported with the part: together half of loopcore's.
 
 
 def endpoints_of(loop: "EventLoop") -> "Endpoints":

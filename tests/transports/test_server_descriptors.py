@@ -79,10 +79,12 @@ def test_without_descriptors_accepting_rests_and_then_goes_on(backend_name: str)
 
 @pytest.mark.loopcore_only
 async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+    loop: asyncio.AbstractEventLoop, backend_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond asyncio, which reports it: accept(2) says to try again."""
-    failures = [OSError(errno.EPROTO, "Protocol error"), OSError(errno.EPERM, "Operation not permitted")]
+    if backend_name == "uring":
+        pytest.skip("the kernel accepts")
+    failures = [OSError(errno.EPROTO, "Protocol error"), OSError(errno.ENETUNREACH, "Network is unreachable")]
     accept = socket.socket._accept  # type: ignore[attr-defined]
 
     def accept_or_fail(sock: socket.socket) -> Any:
@@ -97,6 +99,32 @@ async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(
         with await connect(server):
             await asyncio.wait_for(protocol.seen("made"), 10)
             protocol.transport.abort()
+    assert failures == []
+
+
+@pytest.mark.loopcore_only
+async def test_accepting_rests_if_the_system_forbids_it(
+    loop: asyncio.AbstractEventLoop, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error concerns no single connection: the next call fails, too."""
+    if backend_name == "uring":
+        pytest.skip("the kernel accepts")
+    calls = []
+
+    def refuse(sock: socket.socket) -> Any:
+        calls.append(sock)
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    reported = loop.create_future()
+    loop.set_exception_handler(lambda _, context: reported.set_result(context["message"]))
+    monkeypatch.setattr(acceptor, "RETRY_DELAY", 3600)
+    monkeypatch.setattr(socket.socket, "_accept", refuse)
+    async with serving(Recorder) as server:
+        with await connect(server):
+            assert await asyncio.wait_for(reported, 10) == "socket.accept() failed"
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert len(calls) == 1
 
 
 def test_a_server_can_be_closed_after_its_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -99,10 +99,10 @@ def test_module_is_main_as_under_python(program, tmp_path: Path):
     program("", "pack/__init__.py")
     program(text, "pack/mod.py")
     program(text, "pack/__main__.py")
-    for module in ("pack.mod", "pack"):
-        ours = loopcore("run", "-m", module, "--json", cwd=tmp_path)
+    for words in (["pack.mod", "--json"], ["pack", "--json", "--", "a", "--", "-m"]):
+        ours = loopcore("run", "-m", *words, cwd=tmp_path)
         python = subprocess.run(
-            [sys.executable, "-m", module, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=True
         )
         assert (ours.stderr, ours.stdout) == ("", python.stdout)
 
@@ -203,6 +203,7 @@ def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
     assert_refused(loopcore("run", "-m", "pakc", cwd=tmp_path), "no module named 'pakc' (did you mean 'pack'?)")
     assert_refused(loopcore("run", "mod:missing", cwd=tmp_path), "'mod'", "'missing'")
     assert_refused(loopcore("run", "mod:mian", cwd=tmp_path), "module 'mod' has no 'mian' (did you mean 'main'?)")
+    assert_refused(loopcore("run", "mod:__name__.main", cwd=tmp_path), "module 'mod' has no '__name__.main'")
     assert_refused(loopcore("run", "mod:plain", cwd=tmp_path), "mod:plain is not a coroutine function")
     assert_refused(loopcore("run", "mod:main", cwd=tmp_path), "mod:main(a)", "'a'")
 

@@ -10,4 +10,4 @@ def test_without_its_packages_the_worker_says_how_to_install_them() -> None:
     assert ended.returncode == 1
     last = ended.stderr.splitlines()[-1]
     assert last.startswith("ImportError: loopcore.gunicorn needs gunicorn and uvicorn-worker (")
-    assert last.endswith("install them: python -m pip install gunicorn uvicorn-worker")
+    assert last.endswith('install them: python -m pip install "loopcore[gunicorn]"')

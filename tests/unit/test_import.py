@@ -1,6 +1,7 @@
 """What `import loopcore` imports: only what every program needs."""
 
 import asyncio
+import os
 import subprocess
 import sys
 
@@ -28,6 +29,21 @@ def imported_by(program: str) -> set[str]:
 @pytest.mark.parametrize("program", ["import loopcore", "import asyncio, loopcore; loopcore.run(asyncio.sleep(0))"])
 def test_a_small_program_does_not_import_it(program: str) -> None:
     assert [name for name in imported_by(program) if name.startswith(LATER)] == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_imports_nothing() -> None:
+    """Another thread of the parent may have held the lock of a module, which then is never released in the child."""
+    program = """
+import os, loopcore
+loop = loopcore.new_event_loop()
+before = set(sys.modules)
+if os.fork() == 0:
+    os._exit(set(sys.modules) != before)
+loop.close()
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+"""
+    assert "loopcore.services.forking" in imported_by(program)
 
 
 def test_the_first_server_imports_it() -> None:

@@ -1,6 +1,8 @@
 """What the loop takes over from the scheduler; the rest of its surface is looked at in tests/compatibility."""
 
 import asyncio
+import subprocess
+import sys
 
 import loopcore
 
@@ -17,7 +19,7 @@ ADDED = {
     *("poll_skip_ticks", "poll_skip_time", "flush_limit", "receive_limit"),
     *("backend", "clock", "probes", "counters", "meter", "is_waiting", "unfinished_jobs"),
 }
-"""What a loop of loopcore has and asyncio's has not. docs/reference/api.md describes each; a test compares."""
+"""Attributes that asyncio's loops do not have. docs/reference/api.md describes each; a test compares."""
 
 
 def test_nothing_looks_public_that_is_not() -> None:
@@ -29,3 +31,9 @@ def test_nothing_looks_public_that_is_not() -> None:
         asyncio_loop.close()
         loop.close()
     assert added == ADDED
+
+
+def test_dir_lists_the_public_names_that_are_imported_on_first_use() -> None:
+    program = "import loopcore; print(*sorted(set(loopcore.__all__) - set(dir(loopcore))))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

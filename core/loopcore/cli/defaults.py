@@ -64,7 +64,9 @@ def _check_plugin(text: str) -> None:
         found = find_plugins(text)
     except UsageError as exc:
         typed = _as_typed(exc, text)
-        raise UsageError(typed if typed != str(exc) else f"--plugin {shown(text)}: {exc}") from exc.__cause__
+        if typed == str(exc):
+            typed = f"--plugin {shown(text)}: {exc}"
+        raise UsageError(typed) from exc.__cause__
     if not found:
         raise UsageError(f"--plugin {shown(text)} names no plugin; see loopcore plugins, or leave the option out")
 

@@ -165,7 +165,8 @@ def _settings(given: argparse.Namespace) -> Settings:
 
 def prepare_program(arguments: argparse.Namespace) -> Program:
     """Return the program that `loopcore run` was given, ready to run. Raises LoopcoreError if it cannot be run."""
-    words = arguments.target if arguments.module is None else arguments.module
+    # Before Python 3.15, the REMAINDER of an option ends at `--`.
+    words = arguments.target if arguments.module is None else arguments.module + arguments.target
     if not words and arguments.module is not None:
         raise UsageError("-m needs a MODULE, as in: loopcore run -m package.server")
     if not words:

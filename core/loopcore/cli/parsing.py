@@ -56,6 +56,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"allow_abbrev": False, **options})
+        self.suggest_on_error = False  # Python 3.15 would suggest in its own words
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError: `message` in our words, and the command that shows the help."""
@@ -66,8 +67,10 @@ class Parser(argparse.ArgumentParser):
         if wrong:
             choices = wrong[2].replace("'", "").split(", ")
             message = f"{wrong[1]!r} is not one of {', '.join(choices)}{did_you_mean(wrong[1], choices)}"
-        command = self.prog.partition(" ")[2]
-        raise UsageError(f"{command}{':' * (not missing)} {message}; see {self.prog} --help".strip(": "))
+        command = self.prog.partition(" ")[2]  # empty before the command
+        if command:
+            message = f"{command} {message}" if missing else f"{command}: {message}"
+        raise UsageError(f"{message}; see {self.prog} --help")
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Raise UsageError for words that this parser does not know; an option gets a suggestion."""

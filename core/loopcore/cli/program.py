@@ -145,7 +145,8 @@ def code_of(spec: ModuleSpec) -> CodeType:
 
 
 def _coroutine_functions(owner: Any) -> list[str]:
-    return [name for name, value in vars(owner).items() if inspect.iscoroutinefunction(value)]
+    members: dict[str, Any] = getattr(owner, "__dict__", {})  # a number has none
+    return [name for name, value in members.items() if inspect.iscoroutinefunction(value)]
 
 
 def find_function(module_name: str, function_name: str, arguments: Sequence[str]) -> Program:

@@ -32,7 +32,7 @@ class Declaration(NamedTuple):
     def __str__(self) -> str:
         return f"{self.target} of {self.distribution}"
 
-    def whom(self, noun: str) -> str:
+    def label(self, noun: str) -> str:
         """Return `noun` and the name, for messages; and the distribution if it is not loopcore's own."""
         return f"{noun} {self.name!r}" + ("" if self.own else f" ({self})")
 
@@ -94,7 +94,7 @@ class Catalogue:
             try:
                 self._loaded[declaration] = declaration.load()
             except LoopcoreError as exc:  # says already what is missing
-                raise self._import_failure(blame(declaration.whom(self._noun), declaration.name, exc)) from exc
+                raise self._import_failure(blame(declaration.label(self._noun), declaration.name, exc)) from exc
             except Exception as exc:
                 raise self._import_failure(
                     f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
@@ -158,12 +158,12 @@ class Catalogue:
         return "installed: " + ", ".join(names)
 
 
-def blame(whom: str, name: str, error: Exception) -> str:
-    """Return the text of `error`, which may begin with `name`, as a message that begins with `whom`."""
+def blame(label: str, name: str, error: Exception) -> str:
+    """Return the text of `error`, which may begin with `name`, as a message that begins with `label`."""
     text = str(error)
-    return (
-        whom + text.removeprefix(name) if text.startswith(f"{name} ") else f"{whom}: {text.removeprefix(f'{name}: ')}"
-    )
+    if text.startswith(f"{name} "):
+        return label + text.removeprefix(name)
+    return f"{label}: {text.removeprefix(f'{name}: ')}"
 
 
 def path_of(target: object) -> str:

@@ -209,7 +209,7 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
 
     declaration = PLUGINS.find(name)
     target = PLUGINS.load(declaration)
-    who = declaration.whom("plugin")
+    who = declaration.label("plugin")
     if not (inspect.isclass(target) or inspect.isroutine(target) or isinstance(target, functools.partial)):
         if options:
             raise UsageError(f"{who} accepts no options: it is an object already, not a class or function")

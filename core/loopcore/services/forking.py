@@ -22,7 +22,7 @@ import errno
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
@@ -31,10 +31,8 @@ from loopcore.kernel.runnable import Runnable, run
 from loopcore.ports.completion import Completion, CompletionBackend
 from loopcore.ports.operations import CONNECT, Operation
 from loopcore.ports.readiness import ProbeResult, ReadinessBackend, ReadyEvent
+from loopcore.services.parts import created
 from loopcore.services.signals import Signals
-
-if TYPE_CHECKING:
-    from loopcore.services.executor import Executors
 
 
 class ForkHost(Protocol):
@@ -48,7 +46,6 @@ class ForkHost(Protocol):
     _inbox: Inbox
     probes: Probes
     _signals: Signals
-    _executors: "Executors"
 
     def is_closed(self) -> bool: ...
 
@@ -82,7 +79,10 @@ class AtForkState:
             host.probes.renew()
             in_flight = host.backend.close()  # changes no kernel table, as the port's contract demands
             host._signals.renew()
-            host._executors.forget()
+            # Not created for this: another thread of the parent may have held the lock of a module to be imported.
+            executors = created(host, "_executors")
+            if executors is not None:
+                executors.forget()
             if host._completions is None:
                 host._use_backend(_Unmade(self, host.backend))
             else:

@@ -78,6 +78,11 @@ def part(make: Callable[[Any], T]) -> T:
     return cast(T, Part(make))
 
 
+def created(loop: Any, name: str) -> Any:
+    """Return a part of `loop` if it was created, else None."""
+    return loop._parts.get(name)
+
+
 def table_of_transports(loop: object) -> TransportTable:
     """Return the table of descriptors and their owners: add_reader and sock_* must not touch a transport's.
 

@@ -30,12 +30,12 @@ class Guard(Generic[T]):
 
     __slots__ = ("_mutex",)
 
-    def __init__(self, mutex: "Mutex[T]") -> None:
-        self._mutex: Mutex[T] | None = mutex
+    def __init__(self) -> None:
+        self._mutex: Mutex[T] | None = None
 
     @property
     def value(self) -> T:
-        """The value, which may be changed or replaced. Raises RuntimeError after the end of `async with`."""
+        """The value, which may be changed or replaced. Raises RuntimeError outside of `async with`."""
         return self._held()._value
 
     @value.setter
@@ -44,7 +44,7 @@ class Guard(Generic[T]):
 
     def _held(self) -> "Mutex[T]":
         if self._mutex is None:
-            raise RuntimeError("the mutex is no longer locked by this guard: use the value inside `async with`")
+            raise RuntimeError("the mutex is not locked by this guard: use the value inside `async with`")
         return self._mutex
 
 
@@ -67,9 +67,11 @@ class Mutex(Generic[T]):
         return self._turn.permits.free == 0
 
     async def __aenter__(self) -> Guard[T]:
+        held: Guard[T] = Guard()  # first: if there is no memory for it, the lock must not be taken
         await operate(self._turn)
-        self._guard = Guard(self)
-        return self._guard
+        held._mutex = self
+        self._guard = held
+        return held
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -46,7 +46,6 @@ _NAMES = (
     "EPROTO",
     "ENOPROTOOPT",
     "EOPNOTSUPP",
-    "EPERM",
     "ENETDOWN",
     "ENETUNREACH",
     "EHOSTDOWN",
@@ -54,7 +53,10 @@ _NAMES = (
     "ENONET",
 )
 OF_ONE_CONNECTION: Final = {getattr(errno, name) for name in _NAMES if hasattr(errno, name)}
-"""accept(2), "Error handling": what became of a connection that waited in the queue. The next one may be fine."""
+"""accept(2), "Error handling": what became of a connection that waited in the queue. The next one may be fine.
+
+Not EPERM: if a policy of the system forbids the call, each one fails, and the loop would spin without a report.
+"""
 
 INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
 NON_BLOCKING: Final = getattr(socket, "SOCK_NONBLOCK", 0)

@@ -39,8 +39,8 @@ class Metrics:
         full: bool = False,
     ) -> None:
         if port is not None and not (0 <= port <= 65535 and 1 <= ports <= 65536 - port):
-            several = f" with ports={ports}" * (ports != 1)
-            raise UsageError(f"metrics: port={port}{several} is out of range: 0 to 65535; for example port=9100")
+            options = f"port={port}" if ports == 1 else f"port={port} with ports={ports}"
+            raise UsageError(f"metrics: {options} is out of range: 0 to 65535; for example port=9100")
         if not isinstance(name, str) or not name.isprintable():
             raise UsageError(f"metrics: name must be printable text, not {name!r}; exports show it")
         if not 0.0 <= window < float("inf"):

@@ -282,6 +282,17 @@ async def test_the_guard_of_an_earlier_turn_gives_no_access_in_a_later_one() -> 
             earlier.value
 
 
+async def test_a_mutex_is_not_locked_if_there_is_no_memory_for_its_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("loopcore.sync.mutex.Guard", fail)
+    mutex = Mutex(0)
+    with pytest.raises(MemoryError):
+        await mutex.__aenter__()
+    assert not mutex.locked()
+
+
 async def test_a_turn_is_passed_on_by_who_is_cancelled() -> None:
     mutex = Mutex([1])
 
