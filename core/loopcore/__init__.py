@@ -33,6 +33,7 @@ from loopcore.selection.discovery import (
     register_backend,
     unregister_backend,
 )
+from loopcore.version import __version__ as __version__
 
 if TYPE_CHECKING:
     # `isinstance` takes loopcore's futures, tasks and handles for asyncio's, and so do type checkers (docs/adr/0007).
@@ -57,8 +58,6 @@ else:
         from loopcore.kernel.visible import Task
     else:
         from loopcore.kernel.task import Task
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BACKEND_API",

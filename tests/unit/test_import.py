@@ -17,8 +17,9 @@ LATER = (
     "loopcore.kernel.plugins",
     "loopcore.selection.plugin_options",
     "pluggy",
+    "importlib.metadata",
 )
-"""What is imported by the first connection, lookup of a name, or plugin."""
+"""What is imported by the first connection, lookup of a name, named backend or plugin."""
 
 
 def imported_by(program: str) -> set[str]:

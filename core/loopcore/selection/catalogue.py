@@ -7,10 +7,13 @@ Thread: any.
 """
 
 from collections.abc import Callable, Collection
+from functools import partial
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from loopcore.errors import LoopcoreError, UsageError
 from loopcore.text import did_you_mean
+from loopcore.version import __version__
 
 AUTO: Final = "auto"
 """The word for loopcore's own choice; no backend or plugin may have this name."""
@@ -67,6 +70,17 @@ class Catalogue:
     def names(self) -> list[str]:
         """Return every name declared, sorted."""
         return sorted({*self._scan(), *self._registered})
+
+    def own(self, name: str) -> Declaration | None:
+        """Return loopcore's own declaration of `name`; None if it has none.
+
+        No metadata are read. That takes longer than all the rest of a program's first loop, and a copy of loopcore may
+        have none: frozen, vendored, or on PYTHONPATH.
+        """
+        target = self._own_targets().get(name)
+        if target is None:
+            return None
+        return Declaration(name, target, f"{OWN_DISTRIBUTION} {__version__}", True, partial(_import, target))
 
     def find(self, name: str) -> Declaration:
         """Return the one declaration of `name`. Raises UsageError if there is none, or more than one."""
@@ -133,20 +147,19 @@ class Catalogue:
                 installed.setdefault(entry.name, []).append(made)
             any_own = any(each.own for found in installed.values() for each in found)
             if not any_own and not any(metadata.distributions(name=OWN_DISTRIBUTION)):  # this search takes longer
-                for name, target in self._declared_without_metadata().items():
-                    load = metadata.EntryPoint(name, target, self.group).load
-                    made = Declaration(name, target, f"{OWN_DISTRIBUTION}, without metadata", True, load)
-                    installed.setdefault(name, []).append(made)
+                for name in self._own_targets():
+                    if (made_here := self.own(name)) is not None:
+                        installed.setdefault(name, []).append(made_here)
             self._installed = installed
         return self._installed
 
-    def _declared_without_metadata(self) -> dict[str, str]:
-        """Return the table of entry points in `loopcore_backends` or `loopcore_plugins`, for a copy without metadata.
+    def _own_targets(self) -> dict[str, str]:
+        """Return the table of entry points that `loopcore_backends` or `loopcore_plugins` has, by name.
 
         Empty if that package is missing: core may be copied alone, to run on a third party's backend. The group
         `loopcore.commands` has no such package.
         """
-        from importlib import import_module, util
+        from importlib import util
 
         package = self.group.replace(".", "_")
         return import_module(package).DECLARED if util.find_spec(package) else {}
@@ -156,6 +169,12 @@ class Catalogue:
         if not names:
             return f"none is installed: no distribution has entry points in the group {self.group!r}"
         return "installed: " + ", ".join(names)
+
+
+def _import(target: str) -> object:
+    """Return what `target`, `module:attribute`, names."""
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def blame(label: str, name: str, error: Exception) -> str:

@@ -307,9 +307,8 @@ def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:
     for part in parts:
         if part == AUTO:
             for name in AUTO_ORDER:
-                for declaration in BACKENDS.declarations(name):
-                    if declaration.own:
-                        candidates.setdefault(name, declaration)
+                if (own := BACKENDS.own(name)) is not None:
+                    candidates.setdefault(name, own)
         elif part:
             try:
                 BACKENDS.check_known(part)

@@ -5,6 +5,7 @@ from importlib import metadata
 import pytest
 
 from loopcore.selection import discovery
+from loopcore.selection.catalogue import Catalogue
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +20,10 @@ def fresh(monkeypatch):
         catalogue.refresh()
 
 
+def own_by_metadata(catalogue, name):
+    return next((each for each in catalogue.declarations(name) if each.own), None)
+
+
 @pytest.fixture
 def install(monkeypatch):
     """Makes these the only entry points there are."""
@@ -26,6 +31,7 @@ def install(monkeypatch):
     def pretend(*entries, group="loopcore.backends"):
         there_are = {group: entries}
         monkeypatch.setattr(metadata, "entry_points", lambda group: there_are.get(group, ()))
+        monkeypatch.setattr(Catalogue, "own", own_by_metadata)
         discovery.refresh()
         return entries
 

@@ -15,6 +15,8 @@ from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.ports.readiness import ProbeResult
 from loopcore.selection import discovery
 from loopcore.selection.discovery import (
+    AUTO_ORDER,
+    BACKENDS,
     Extension,
     choose_backend,
     list_backends,
@@ -32,6 +34,15 @@ def test_own_backends_are_installed_as_entry_points():
     rows = {row.name: row for row in list_backends()}
     assert {"epoll", "poll", "select"} <= set(rows)
     assert rows["select"] == Extension("select", True, "", f"loopcore {metadata.version('loopcore')}")
+
+
+@pytest.mark.parametrize("name", AUTO_ORDER)
+def test_an_own_backend_is_the_same_without_a_look_at_the_metadata(name):
+    (declared,) = BACKENDS.declarations(name)
+    own = BACKENDS.own(name)
+    assert own[:4] == declared[:4]
+    if BACKENDS.load(own).probe().available:
+        assert BACKENDS.load(own) is BACKENDS.load(declared)
 
 
 def test_core_does_not_import_what_nobody_asked_for():
