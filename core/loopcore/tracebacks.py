@@ -3,7 +3,7 @@
 A frame of a compiled module names its source relative to the import path, `loopcore/kernel/task.py`. The source is
 there, beside the extension. But linecache first asks the loader of the module, and the loader of an extension answers
 that there is no source. So each package with compiled modules tells linecache where its sources are; a file is read
-when a traceback shows it.
+when a traceback shows it. What is told is the entry that `linecache.lazycache` makes: a tuple of one function.
 """
 
 import linecache

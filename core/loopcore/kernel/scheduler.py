@@ -405,10 +405,11 @@ class Scheduler:
         self._ready.push(runnable)
 
     def _flush_this_tick(self, runnable: Runnable) -> None:
-        """Run `runnable` at the end of this tick, when no more data is added to its write."""
+        """`_flush_soon`, which only compiled code can call, for tests."""
         self._flush_soon(runnable)
 
-    def _flush_soon(self, runnable: Runnable) -> None:  # compiled, without a look-up in the loop's own class
+    def _flush_soon(self, runnable: Runnable) -> None:
+        """Run `runnable` at the end of this tick, when no more data is added to its write."""
         self._flushes.push(runnable)
 
     def _take_flush(self, runnable: Runnable) -> bool:
