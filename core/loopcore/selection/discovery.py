@@ -32,9 +32,9 @@ from loopcore.selection.environment import read
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
 PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 
-AUTO_ORDER: Final = ("kqueue", "epoll", "iocp", "poll", "proactor", "select")
-"""The names that `auto` tries, in order, and only if loopcore's own distribution declares them. Windows has neither of
-the first two nor poll(2). Where there is poll(2), the proactor, which only emulates its port, is never reached."""
+AUTO_ORDER: Final = ("epoll", "poll", "kqueue", "iocp", "proactor", "select")
+"""The names that `auto` tries, in order, and only if loopcore itself declares them: first those that have run on a real
+kernel. kqueue has run on simulations only, so macOS and the BSDs get poll. Windows has none of the first three."""
 
 OTHERS: Final = ("uring",)
 """Further names that are valid in a list even if no distribution declares them: a list may serve several platforms."""
