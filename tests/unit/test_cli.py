@@ -216,11 +216,14 @@ with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner: runner.ru
 """A program that chooses asyncio's own loop."""
 
 
-def test_program_on_another_loop_is_reported_at_its_end(program, tmp_path: Path):
+WARNING = "loopcore: warning: the program runs on asyncio's "
+
+
+def test_program_on_another_loop_is_reported(program, tmp_path: Path):
     result = loopcore("run", program(OTHER + "print('end')\n"), cwd=tmp_path)
     assert (result.stdout, result.returncode) == ("end\n", 0)
     assert re.fullmatch(
-        r"loopcore: warning: the program ran on asyncio's \w*SelectorEventLoop, not on loopcore; "
+        WARNING + r"\w*SelectorEventLoop, not on loopcore; "
         r"where the program makes its loop, write loop_factory=.*; --allow-other-loops turns this warning off\n",
         result.stderr,
     )
@@ -228,13 +231,39 @@ def test_program_on_another_loop_is_reported_at_its_end(program, tmp_path: Path)
 
 def test_program_of_which_a_part_runs_on_another_loop_is_reported(program, tmp_path: Path):
     result = loopcore("run", program(OTHER), "both", cwd=tmp_path)
-    assert result.stderr.startswith("loopcore: warning: part of the program ran on asyncio's ")
+    assert result.stderr.startswith("loopcore: warning: part of the program runs on asyncio's ")
 
 
-def test_program_on_another_loop_that_fails_is_reported_after_its_traceback(program, tmp_path: Path):
-    result = loopcore("run", program(OTHER + "raise KeyError('lost')\n"), cwd=tmp_path)
+def test_another_loop_is_reported_once_and_when_it_first_runs(program, tmp_path: Path):
+    again = OTHER.splitlines()[-1]
+    result = loopcore("run", program(f"{OTHER}{again}\nraise KeyError('lost')\n"), cwd=tmp_path)
     assert result.returncode == 1
-    assert "KeyError: 'lost'\nloopcore: warning: the program ran on asyncio's " in result.stderr
+    warning, rest = result.stderr.split("\n", 1)
+    assert warning.startswith(WARNING)
+    assert rest.startswith("Traceback")
+    assert "loopcore: warning" not in rest
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="a signal that no program can handle")
+def test_program_on_another_loop_that_a_signal_ends_is_reported(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER + "import os; os.kill(os.getpid(), 9)\n"), cwd=tmp_path)
+    assert result.returncode == -9
+    assert result.stderr.startswith(WARNING)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
+def test_another_loop_of_a_forked_child_is_not_reported(program, tmp_path: Path):
+    name = program("import os\nif os.fork(): raise SystemExit(os.wait()[1])\n" + OTHER)
+    result = loopcore("run", name, cwd=tmp_path)
+    assert (result.stderr, result.returncode) == ("", 0)
+
+
+def test_options_that_another_loop_ignores_are_named(program, tmp_path: Path):
+    name = program(OTHER)
+    result = loopcore("run", "--plugin", "watchdog:threshold=1", name, cwd=tmp_path)
+    assert "; --plugin watchdog:threshold=1 has no effect there; " in result.stderr
+    result = loopcore("--backend", "select", "run", "--plugin", "trace", "--plugin", "watchdog", name, cwd=tmp_path)
+    assert "; --backend select and --plugin trace and --plugin watchdog have no effect there; " in result.stderr
 
 
 def test_program_may_run_on_another_loop_if_it_is_allowed(program, tmp_path: Path):

@@ -163,6 +163,12 @@ def _settings(given: argparse.Namespace) -> Settings:
     return Settings(given.backend, tuple(given.plugin), given.debug, given.allow_other_loops)
 
 
+def _options_of_loops(given: argparse.Namespace) -> list[str]:
+    """Return the options that concern only loopcore's loops, as the user typed them."""
+    backend = [] if given.backend is None else [f"--backend {given.backend}"]
+    return [*backend, *(f"--plugin {text}" for text in given.plugin)]
+
+
 def prepare_program(arguments: argparse.Namespace) -> Program:
     """Return the program that `loopcore run` was given, ready to run. Raises LoopcoreError if it cannot be run."""
     words = arguments.target if arguments.module is None else arguments.module
@@ -173,7 +179,7 @@ def prepare_program(arguments: argparse.Namespace) -> Program:
     apply_settings(_settings(arguments))
     become_default()
     if not other_loops_are_allowed():
-        watch_loops()
+        watch_loops(_options_of_loops(arguments))
     find = find_target if arguments.module is None else find_module
     program = find(words[0], words[1:])
     if os.path.basename(words[0]) == UVICORN:
