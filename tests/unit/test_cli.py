@@ -536,7 +536,19 @@ def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
         (["ruN"], "there is no command 'ruN' (did you mean 'run'?); see loopcore --help"),
         (["help", "inf"], "there is no command 'inf' (did you mean 'info'?); see loopcore --help"),
         (["a.py"], "there is no command 'a.py'; to run it as a program: loopcore run a.py"),
-        (["--debug"], "needs a command, as in: loopcore run FILE; see loopcore --help"),
+        (["--debug"], "needs a command, as in: loopcore --debug run FILE; see loopcore --help"),
+        (["--backend", "poll"], "needs a command, as in: loopcore --backend poll run FILE; see loopcore --help"),
+        (["--debug", "-m", "a", "b c"], "'-m' is an option of run: loopcore run --debug -m a 'b c'; see"),
+        (["run", "--debug=1"], "run: --debug takes no value; see loopcore run --help"),
+        (["new"], "new needs backend|plugin, NAME; see loopcore new --help"),
+        (["backends", "epol"], "there is no backend 'epol' (did you mean 'epoll'?)"),
+        (
+            ["run", "--plugin", "metrics:port=1", "--plugin", "metrics:port=2", "a.py"],
+            "--plugin metrics is named twice, with different options; name it once",
+        ),
+        (["run", "--plugin", "mod:Class", "a.py"], "--plugin mod:Class: takes the name of an installed plugin (see"),
+        (["run", "--plugin", "./a.py", "a.py"], "--plugin ./a.py: takes the name of an installed plugin (see"),
+        (["run", "--plugin", "trace:file", "a.py"], "--plugin trace: option 'file' has no value; write"),
         (["cancel", "1"], "cancel needs TASK; see loopcore cancel --help"),
         (["backends", "--jsn"], "backends: there is no option '--jsn' (did you mean '--json'?); see"),
         (["--backend", "epol", "info"], "--backend epol: there is no backend 'epol' (did you mean 'epoll'?)"),
@@ -545,6 +557,46 @@ def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
 def test_wrong_command_line_is_one_line_that_says_what_to_type(tmp_path: Path, arguments: list[str], message: str):
     (tmp_path / "a.py").write_text("")
     assert_refused(loopcore(*arguments, cwd=tmp_path), f"loopcore: error: {message}")
+
+
+@pytest.mark.parametrize("way", [["program.py"], ["-m", "program"]])
+@pytest.mark.parametrize("option", ["--plugin=watchdog:threshold=1", "--backend=select", "--allow-other-loops"])
+def test_option_of_run_after_the_program_gives_a_hint(program, tmp_path: Path, way: list[str], option: str):
+    program("import sys; print(sys.argv[1:])")
+    split = option.split("=", 1)
+    typed = " ".join(split)
+    for words in [option], split:
+        result = loopcore("run", *way, "x", *words, cwd=tmp_path)
+        assert result.stdout == f"{['x', *words]}\n"
+        assert result.stderr == (
+            f"loopcore: warning: {typed} is after the program, so the program gets it and not loopcore; "
+            f"if loopcore was meant: loopcore run {typed} {' '.join(way)}\n"
+        )
+
+
+def test_options_that_programs_share_with_run_give_no_hint(program, tmp_path: Path):
+    words = ["--debug", "--backend", "nccl", "--plugin", "mine", "--backend"]
+    assert loopcore("run", program(""), *words, cwd=tmp_path).stderr == ""
+
+
+def test_facts_about_one_backend(tmp_path: Path):
+    shown = loopcore("backends", "select", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert re.search(r"^name +select\n", shown.stdout)
+    assert re.search(r"^target +loopcore_backends\.select_\S*:\w+$", shown.stdout, re.MULTILINE)
+    facts = json.loads(loopcore("backends", "select", "--json", cwd=tmp_path).stdout)
+    assert facts["name"] == "select"
+    assert facts["available"] is True
+    assert isinstance(facts["details"], dict)
+
+
+def test_new_distribution_goes_into_a_folder_that_exists(tmp_path: Path):
+    refused = loopcore("new", "plugin", "census", "--into", "absent", cwd=tmp_path)
+    assert_refused(refused, "there is no folder 'absent'; make it first: mkdir -p absent")
+    assert not (tmp_path / "absent").exists()
+    created = loopcore("new", "plugin", "census", cwd=tmp_path)
+    assert created.stdout.startswith("Created loopcore-plugin-census. Next:\n")
+    assert (tmp_path / "loopcore-plugin-census").is_dir()
 
 
 def test_option_that_was_meant_is_found_in_a_coloured_usage(tmp_path: Path):
