@@ -135,7 +135,10 @@ def build_facts() -> dict[str, Any]:
         made = ", ".join(f"{name} {text}" for name, text in build.tools.items())
         summary = f"compiled ({compiled} of {len(build.modules)} modules{'; ' * bool(made)}{made})"
     else:
-        summary = f"pure: {build.reason}"
+        # PyPy compiles the pure build itself.
+        slow = platform.python_implementation() == "CPython"
+        cost = " (interpreted, slower than asyncio; for trying out and debugging)" if slow else ""
+        summary = f"pure{cost}: {build.reason}"
     states = {(True, False): "compiled", (True, True): "stale", (False, False): "pure"}
     return {
         "summary": summary,
