@@ -217,11 +217,14 @@ with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner: runner.ru
 """A program that chooses asyncio's own loop."""
 
 
-def test_program_on_another_loop_is_reported_at_its_end(program, tmp_path: Path):
+WARNING = "loopcore: warning: the program runs on asyncio's "
+
+
+def test_program_on_another_loop_is_reported(program, tmp_path: Path):
     result = loopcore("run", program(OTHER + "print('end')\n"), cwd=tmp_path)
     assert (result.stdout, result.returncode) == ("end\n", 0)
     assert re.fullmatch(
-        r"loopcore: warning: the program ran on asyncio's \w*SelectorEventLoop, not on loopcore; "
+        WARNING + r"\w*SelectorEventLoop, not on loopcore; "
         r"where the program makes its loop, write loop_factory=.*; --allow-other-loops turns this warning off\n",
         result.stderr,
     )
@@ -229,13 +232,39 @@ def test_program_on_another_loop_is_reported_at_its_end(program, tmp_path: Path)
 
 def test_program_of_which_a_part_runs_on_another_loop_is_reported(program, tmp_path: Path):
     result = loopcore("run", program(OTHER), "both", cwd=tmp_path)
-    assert result.stderr.startswith("loopcore: warning: part of the program ran on asyncio's ")
+    assert result.stderr.startswith("loopcore: warning: part of the program runs on asyncio's ")
 
 
-def test_program_on_another_loop_that_fails_is_reported_after_its_traceback(program, tmp_path: Path):
-    result = loopcore("run", program(OTHER + "raise KeyError('lost')\n"), cwd=tmp_path)
+def test_another_loop_is_reported_once_and_when_it_first_runs(program, tmp_path: Path):
+    again = OTHER.splitlines()[-1]
+    result = loopcore("run", program(f"{OTHER}{again}\nraise KeyError('lost')\n"), cwd=tmp_path)
     assert result.returncode == 1
-    assert "KeyError: 'lost'\nloopcore: warning: the program ran on asyncio's " in result.stderr
+    warning, rest = result.stderr.split("\n", 1)
+    assert warning.startswith(WARNING)
+    assert rest.startswith("Traceback")
+    assert "loopcore: warning" not in rest
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="a signal that no program can handle")
+def test_program_on_another_loop_that_a_signal_ends_is_reported(program, tmp_path: Path):
+    result = loopcore("run", program(OTHER + "import os; os.kill(os.getpid(), 9)\n"), cwd=tmp_path)
+    assert result.returncode == -9
+    assert result.stderr.startswith(WARNING)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
+def test_another_loop_of_a_forked_child_is_not_reported(program, tmp_path: Path):
+    name = program("import os\nif os.fork(): raise SystemExit(os.wait()[1])\n" + OTHER)
+    result = loopcore("run", name, cwd=tmp_path)
+    assert (result.stderr, result.returncode) == ("", 0)
+
+
+def test_options_that_another_loop_ignores_are_named(program, tmp_path: Path):
+    name = program(OTHER)
+    result = loopcore("run", "--plugin", "watchdog:threshold=1", name, cwd=tmp_path)
+    assert "; --plugin watchdog:threshold=1 has no effect there; " in result.stderr
+    result = loopcore("--backend", "select", "run", "--plugin", "trace", "--plugin", "watchdog", name, cwd=tmp_path)
+    assert "; --backend select and --plugin trace and --plugin watchdog have no effect there; " in result.stderr
 
 
 def test_program_may_run_on_another_loop_if_it_is_allowed(program, tmp_path: Path):
@@ -508,7 +537,19 @@ def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
         (["ruN"], "there is no command 'ruN' (did you mean 'run'?); see loopcore --help"),
         (["help", "inf"], "there is no command 'inf' (did you mean 'info'?); see loopcore --help"),
         (["a.py"], "there is no command 'a.py'; to run it as a program: loopcore run a.py"),
-        (["--debug"], "needs a command, as in: loopcore run FILE; see loopcore --help"),
+        (["--debug"], "needs a command, as in: loopcore --debug run FILE; see loopcore --help"),
+        (["--backend", "poll"], "needs a command, as in: loopcore --backend poll run FILE; see loopcore --help"),
+        (["--debug", "-m", "a", "b c"], "'-m' is an option of run: loopcore run --debug -m a 'b c'; see"),
+        (["run", "--debug=1"], "run: --debug takes no value; see loopcore run --help"),
+        (["new"], "new needs backend|plugin, NAME; see loopcore new --help"),
+        (["backends", "epol"], "there is no backend 'epol' (did you mean 'epoll'?)"),
+        (
+            ["run", "--plugin", "metrics:port=1", "--plugin", "metrics:port=2", "a.py"],
+            "--plugin metrics is named twice, with different options; name it once",
+        ),
+        (["run", "--plugin", "mod:Class", "a.py"], "--plugin takes the name of an installed plugin (see"),
+        (["run", "--plugin", "./a.py", "a.py"], "--plugin takes the name of an installed plugin (see"),
+        (["run", "--plugin", "trace:file", "a.py"], "--plugin trace: option 'file' has no value; write"),
         (["cancel", "1"], "cancel needs TASK; see loopcore cancel --help"),
         (["backends", "--jsn"], "backends: there is no option '--jsn' (did you mean '--json'?); see"),
         (["--backend", "epol", "info"], "--backend epol: there is no backend 'epol' (did you mean 'epoll'?)"),
@@ -517,6 +558,46 @@ def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
 def test_wrong_command_line_is_one_line_that_says_what_to_type(tmp_path: Path, arguments: list[str], message: str):
     (tmp_path / "a.py").write_text("")
     assert_refused(loopcore(*arguments, cwd=tmp_path), f"loopcore: error: {message}")
+
+
+@pytest.mark.parametrize("way", [["program.py"], ["-m", "program"]])
+@pytest.mark.parametrize("option", ["--plugin=watchdog:threshold=1", "--backend=select", "--allow-other-loops"])
+def test_option_of_run_after_the_program_gives_a_hint(program, tmp_path: Path, way: list[str], option: str):
+    program("import sys; print(sys.argv[1:])")
+    split = option.split("=", 1)
+    typed = " ".join(split)
+    for words in [option], split:
+        result = loopcore("run", *way, "x", *words, cwd=tmp_path)
+        assert result.stdout == f"{['x', *words]}\n"
+        assert result.stderr == (
+            f"loopcore: warning: {typed} is after the program, so the program gets it and not loopcore; "
+            f"if loopcore was meant: loopcore run {typed} {' '.join(way)}\n"
+        )
+
+
+def test_options_that_programs_share_with_run_give_no_hint(program, tmp_path: Path):
+    words = ["--debug", "--backend", "nccl", "--plugin", "mine", "--backend"]
+    assert loopcore("run", program(""), *words, cwd=tmp_path).stderr == ""
+
+
+def test_facts_about_one_backend(tmp_path: Path):
+    shown = loopcore("backends", "select", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert re.search(r"^name +select\n", shown.stdout)
+    assert re.search(r"^target +loopcore_backends\.select_\S*:\w+$", shown.stdout, re.MULTILINE)
+    facts = json.loads(loopcore("backends", "select", "--json", cwd=tmp_path).stdout)
+    assert facts["name"] == "select"
+    assert facts["available"] is True
+    assert isinstance(facts["details"], dict)
+
+
+def test_new_distribution_goes_into_a_folder_that_exists(tmp_path: Path):
+    refused = loopcore("new", "plugin", "census", "--into", "absent", cwd=tmp_path)
+    assert_refused(refused, "there is no folder 'absent'; make it first: mkdir -p absent")
+    assert not (tmp_path / "absent").exists()
+    created = loopcore("new", "plugin", "census", cwd=tmp_path)
+    assert created.stdout.startswith("Created loopcore-plugin-census. Next:\n")
+    assert (tmp_path / "loopcore-plugin-census").is_dir()
 
 
 def test_option_that_was_meant_is_found_in_a_coloured_usage(tmp_path: Path):

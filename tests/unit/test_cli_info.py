@@ -1,6 +1,7 @@
 """`loopcore info`: what a bug report should say."""
 
 import json
+import sys
 from pathlib import Path
 
 from tests.backends.uring.kit import needs_uring
@@ -15,6 +16,8 @@ def test_info_says_what_runs_and_why(tmp_path: Path):
     build = facts["build"]
     assert {module["build"] for module in build["modules"]} == {"compiled" if build["compiled"] else "pure"}
     assert bool(build["reason"]) is not build["compiled"]
+    interpreted = not build["compiled"] and sys.implementation.name == "cpython"
+    assert ("slower than asyncio" in build["summary"]) is interpreted
     text = loopcore("info", cwd=tmp_path)
     assert text.stderr == ""
     assert ["build", build["summary"]] in [line.split(maxsplit=1) for line in text.stdout.splitlines()]

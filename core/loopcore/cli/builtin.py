@@ -12,6 +12,7 @@ from loopcore.cli.reports import (
     OPTION_COLUMNS,
     PLUGIN_COLUMNS,
     SHORT_COLUMNS,
+    backend_facts,
     backend_rows,
     build_facts,
     detail_rows,
@@ -21,14 +22,16 @@ from loopcore.cli.reports import (
     plugin_rows,
     short_rows,
 )
-from loopcore.selection.discovery import PLUGINS
+from loopcore.selection.discovery import BACKENDS, PLUGINS
 from loopcore.selection.environment import unknown_variables
 
 GROUP: Final = "See what is installed"
 
 
 def backends(parser: argparse.ArgumentParser) -> None:
-    """List the installed backends, and which can run here."""
+    """List the installed backends, and which can run here; or the facts about one."""
+    name = parser.add_argument("name", metavar="NAME", nargs="?", help="a backend, whose facts are shown")
+    set_completer(name, BACKENDS.names)
     _add_json(parser)
     parser.set_defaults(act=report_backends, group=GROUP)
 
@@ -54,6 +57,13 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 def report_backends(arguments: argparse.Namespace) -> int:
     """`loopcore backends`."""
+    if arguments.name is not None:
+        facts = backend_facts(arguments.name)
+        if arguments.json:
+            show_json(facts)
+        else:
+            show_facts(facts | facts.pop("details"))
+        return 0
     rows = backend_rows()
     if arguments.json:
         show_json(rows)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from loopcore.cli.output import warn
 from loopcore.errors import UsageError
 from loopcore.runner import new_event_loop
-from loopcore.selection.discovery import choose_backend, find_plugins, make_plugins_ahead
+from loopcore.selection.discovery import PLUGINS, choose_backend, find_plugins, make_plugins_ahead
 from loopcore.selection.environment import OTHER_LOOPS_VARIABLE, read_settings, unknown_variables
 
 
@@ -44,7 +44,9 @@ def apply_settings(settings: Settings, *, everything: bool = True) -> None:
     for text in settings.plugins:
         _check_plugin(text)
     if settings.plugins:
-        os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
+        together = ",".join(settings.plugins)
+        _check_plugin(together)
+        os.environ["LOOPCORE_PLUGINS"] = together
     if settings.allow_other_loops:
         os.environ[OTHER_LOOPS_VARIABLE] = "yes"
     if settings.debug:
@@ -63,12 +65,23 @@ def _check_plugin(text: str) -> None:
     try:
         found = find_plugins(text)
     except UsageError as exc:
+        if _is_code(text):
+            raise UsageError(
+                f"--plugin takes the name of an installed plugin (see loopcore plugins), not a module or a file such as "
+                f"{shown(text)}; a plugin gets its name from an entry point in the group {PLUGINS.group!r}"
+            ) from None
         typed = _as_typed(exc, text)
         if typed == str(exc):
             typed = f"--plugin {shown(text)}: {exc}"
         raise UsageError(typed) from exc.__cause__
     if not found:
         raise UsageError(f"--plugin {shown(text)} names no plugin; see loopcore plugins, or leave the option out")
+
+
+def _is_code(text: str) -> bool:
+    """Return whether `text` looks like MODULE:CLASS or a file, and not like a plugin."""
+    name, colon, rest = text.partition(":")
+    return not PLUGINS.declarations(name) and (name.endswith(".py") or "/" in name or bool(colon and "=" not in rest))
 
 
 def _as_typed(error: UsageError, plugins: Collection[str]) -> str:

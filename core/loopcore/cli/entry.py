@@ -7,19 +7,22 @@ interrupted a comparison; 141 the reader of a report closed the pipe.
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from loopcore.cli.commands import COMMANDS, AddCommand, describe_command, find_command
 from loopcore.cli.defaults import Settings, apply_settings, become_default
 from loopcore.cli.execution import Program, show_program_error
 from loopcore.cli.other_loops import UVICORN, choose_loop_of_uvicorn, watch_loops
-from loopcore.cli.output import report
+from loopcore.cli.output import report, warn
 from loopcore.cli.parsing import Parser, add_global_options, help_text, make_command, make_parser, set_completer
 from loopcore.cli.program import find_module, find_target
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore.selection.discovery import BACKENDS, PLUGINS
 from loopcore.selection.environment import other_loops_are_allowed
 from loopcore.text import did_you_mean, printable
 
@@ -110,10 +113,12 @@ def _read_line(words: list[str]) -> argparse.Namespace:
     """Return the options before the command, the command, and its `words`; no words at all ask for the help."""
     parser = make_parser()
     given, unknown = parser.parse_known_args(words)
+    if "-m" in unknown:
+        parser.error(f"'-m' is an option of run: loopcore run {shlex.join(words)}")
     if unknown:
         parser.refuse(unknown)
     if given.command is None and words and not given.help:
-        parser.error("needs a command, as in: loopcore run FILE")
+        parser.error(f"needs a command, as in: loopcore {shlex.join(words)} run FILE")
     return given
 
 
@@ -163,6 +168,31 @@ def _settings(given: argparse.Namespace) -> Settings:
     return Settings(given.backend, tuple(given.plugin), given.debug, given.allow_other_loops)
 
 
+def _options_of_loops(given: argparse.Namespace) -> list[str]:
+    """Return the options that concern only loopcore's loops, as the user typed them."""
+    backend = [] if given.backend is None else [f"--backend {given.backend}"]
+    return [*backend, *(f"--plugin {text}" for text in given.plugin)]
+
+
+def _meant_for_run(words: Sequence[str]) -> str:
+    """Return the option of `run`, with its value, that was written after the program; an empty string if none was.
+
+    Only one that names an installed backend or plugin, as programs may have such options too. `--debug` is left out:
+    many have that.
+    """
+    for option, value in pairwise([*words, ""]):
+        option, equals, rest = option.partition("=")
+        value = rest if equals else value
+        first = value.partition(",")[0]
+        if option == "--allow-other-loops":
+            return option
+        if (option == "--backend" and BACKENDS.declarations(first)) or (
+            option == "--plugin" and PLUGINS.declarations(first.partition(":")[0])
+        ):
+            return f"{option} {value}"
+    return ""
+
+
 def prepare_program(arguments: argparse.Namespace) -> Program:
     """Return the program that `loopcore run` was given, ready to run. Raises LoopcoreError if it cannot be run."""
     # Before Python 3.15, the REMAINDER of an option ends at `--`.
@@ -174,9 +204,16 @@ def prepare_program(arguments: argparse.Namespace) -> Program:
     apply_settings(_settings(arguments))
     become_default()
     if not other_loops_are_allowed():
-        watch_loops()
+        watch_loops(_options_of_loops(arguments))
     find = find_target if arguments.module is None else find_module
     program = find(words[0], words[1:])
+    misplaced = _meant_for_run(words[1:])
+    if misplaced:
+        module = "-m " * (arguments.module is not None)
+        warn(
+            f"{misplaced} is after the program, so the program gets it and not loopcore; if loopcore was meant: "
+            f"loopcore run {misplaced} {module}{words[0]}"
+        )
     if os.path.basename(words[0]) == UVICORN:
         choose_loop_of_uvicorn()
     return program

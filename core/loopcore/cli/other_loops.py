@@ -1,19 +1,19 @@
-"""Notice a program that runs on another loop than loopcore's, and say so when it ends.
+"""Notice a program that runs on another loop than loopcore's, and say so when that loop first runs.
 
 asyncio exports `_set_running_loop` for the authors of event loops. Every loop calls it when it begins to run, asyncio's
-and those written in C or Rust alike. `loopcore run` replaces it by a function that notes the class of the loop and
-calls it: two calls for each run of a loop (docs/adr/0015).
+and those written in C or Rust alike. `loopcore run` replaces it by a function that calls it and looks at the class of
+the loop: two calls for each run of a loop (docs/adr/0015).
 
 uvicorn chooses between asyncio's loop and uvloop's, whatever the default of asyncio is. Its option `--loop`, or the
 variable UVICORN_LOOP, names a function that makes the loop.
 """
 
 import asyncio
-import atexit
 import importlib
 import os
 import sys
 from asyncio import events
+from collections.abc import Sequence
 from typing import Any, Final
 
 from loopcore.cli.output import warn
@@ -25,29 +25,37 @@ UVICORN_VARIABLE: Final = "UVICORN_LOOP"
 
 
 class Watch:
-    """The classes of the loops that have run in this process. Thread: any."""
+    """Warns once, on standard error, when a loop that is not loopcore's runs in this process. Thread: any.
 
-    def __init__(self) -> None:
-        self.others: dict[type, None] = {}
-        self.ours = False
+    `options` are the options of `loopcore run` that have no effect on such a loop, as the user typed them. The warning
+    does not wait for the end of the program: a server usually ends by a signal.
+    """
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self._options = options
+        self._process = os.getpid()
+        self._ours_has_run = False
+        self._has_warned = False
         self._set: Any = events._set_running_loop
 
     def set_running_loop(self, loop: Any) -> None:
-        """asyncio's function of that name; notes the loop."""
+        """asyncio's function of that name; looks at the loop."""
         self._set(loop)
         if isinstance(loop, EventLoop):
-            self.ours = True
-        elif loop is not None:
-            self.others[type(loop)] = None
+            self._ours_has_run = True
+        elif loop is not None and not self._has_warned and os.getpid() == self._process:  # not in a forked child
+            self._has_warned = True
+            warn(self._warning(type(loop)))
 
-    def text(self) -> str:
-        """Return the warning; an empty string if no other loop has run."""
-        if not self.others:
-            return ""
-        names = " and ".join(f"{module_of(kind)}'s {kind.__name__.lstrip('_')}" for kind in self.others)
-        what = "part of the program" if self.ours else "the program"
-        advice = "; ".join(dict.fromkeys(map(advice_for, self.others)))
-        return f"{what} ran on {names}, not on loopcore; {advice}; --allow-other-loops turns this warning off"
+    def _warning(self, kind: type) -> str:
+        what = "part of the program" if self._ours_has_run else "the program"
+        name = f"{module_of(kind)}'s {kind.__name__.lstrip('_')}"
+        verb = "has" if len(self._options) == 1 else "have"
+        unused = f"{' and '.join(self._options)} {verb} no effect there; " if self._options else ""
+        return (
+            f"{what} runs on {name}, not on loopcore; {unused}{advice_for(kind)}; "
+            "--allow-other-loops turns this warning off"
+        )
 
 
 def module_of(kind: type) -> str:
@@ -65,17 +73,9 @@ def advice_for(kind: type) -> str:
     return "where the program makes its loop, write loop_factory=loopcore.new_event_loop, or leave it to asyncio.run"
 
 
-def watch_loops() -> None:
-    """Note the loops that run from now on; warn on standard error when this process ends if one is not loopcore's."""
-    watch, process = Watch(), os.getpid()
-    asyncio._set_running_loop = events._set_running_loop = watch.set_running_loop
-
-    def finish() -> None:
-        text = watch.text()
-        if text and os.getpid() == process:  # a forked child has its parent's functions
-            warn(text)
-
-    atexit.register(finish)
+def watch_loops(options: Sequence[str] = ()) -> None:
+    """Warn on standard error when a loop that is not loopcore's runs in this process; `options` as for `Watch`."""
+    asyncio._set_running_loop = events._set_running_loop = Watch(options).set_running_loop
 
 
 def choose_loop_of_uvicorn() -> None:

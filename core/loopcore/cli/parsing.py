@@ -63,6 +63,7 @@ class Parser(argparse.ArgumentParser):
         missing = re.match(r"the following arguments are required: (.*)", message)
         message = f"needs {missing[1]}" if missing else message.removeprefix("argument ")
         message = message.replace(": expected one argument", " needs a value")
+        message = re.sub(": ignored explicit argument .*", " takes no value", message)
         wrong = re.fullmatch(r".*: invalid choice: '(.*)' \(choose from (.*)\)", message)
         if wrong:
             choices = wrong[2].replace("'", "").split(", ")

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from loopcore.build_info import describe_build, package_build
 from loopcore.errors import LoopcoreError
-from loopcore.selection.discovery import PLUGINS, choose_backend, describe_backends, list_backends, list_plugins
+from loopcore.selection.discovery import (
+    BACKENDS,
+    PLUGINS,
+    choose_backend,
+    describe_backends,
+    list_backends,
+    list_plugins,
+)
 from loopcore.selection.plugin_options import options_of
 
 BACKEND_COLUMNS: Final = ("name", "available", "chosen", "distribution", "reason")
@@ -35,6 +42,14 @@ def backend_rows() -> list[dict[str, Any]]:
     except LoopcoreError:  # none is chosen; the reasons in the rows say why
         chosen = None
     return [{**row._asdict(), "chosen": row.name == chosen} for row in list_backends()]
+
+
+def backend_facts(name: str) -> dict[str, Any]:
+    """Return the facts about one backend, with its details. Raises UsageError if it is unknown or not installed."""
+    BACKENDS.find(name)
+    (row,) = (row for row in backend_rows() if row["name"] == name)
+    (inside,) = (inside for inside in inside_facts() if inside["backend"] == name)
+    return {**row, "target": inside["module"], "build": inside["build"], "details": inside["details"]}
 
 
 def plugin_rows() -> list[dict[str, Any]]:
@@ -120,7 +135,10 @@ def build_facts() -> dict[str, Any]:
         made = ", ".join(f"{name} {text}" for name, text in build.tools.items())
         summary = f"compiled ({compiled} of {len(build.modules)} modules{'; ' * bool(made)}{made})"
     else:
-        summary = f"pure: {build.reason}"
+        # PyPy compiles the pure build itself.
+        slow = platform.python_implementation() == "CPython"
+        cost = " (interpreted, slower than asyncio; for trying out and debugging)" if slow else ""
+        summary = f"pure{cost}: {build.reason}"
     states = {(True, False): "compiled", (True, True): "stale", (False, False): "pure"}
     return {
         "summary": summary,

@@ -6,6 +6,7 @@ metadata of the installed distributions. Code is imported only when it is asked 
 Thread: any.
 """
 
+import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from importlib import import_module
@@ -112,7 +113,7 @@ class Catalogue:
             except Exception as exc:
                 raise self._import_failure(
                     f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
-                    f"{type(exc).__name__}: {exc}; install what it needs, or use another one"
+                    f"{type(exc).__name__}: {exc}; {_advice(declaration.target, exc)}"
                 ) from exc
         return self._loaded[declaration]
 
@@ -175,6 +176,19 @@ def _import(target: str) -> object:
     """Return what `target`, `module:attribute`, names."""
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def _advice(target: str, error: Exception) -> str:
+    """Return what to do after `target`, `module:attribute`, could not be imported."""
+    module = target.partition(":")[0]
+    # A module that fails while it is imported is not left in sys.modules.
+    has_no_attribute = isinstance(error, AttributeError) and module in sys.modules
+    if has_no_attribute or (isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")):
+        return (
+            "the entry point names something that does not exist: correct it in the distribution's pyproject.toml, "
+            "and install the distribution again"
+        )
+    return "install what it needs, or use another one"
 
 
 def blame(label: str, name: str, error: Exception) -> str:

@@ -46,9 +46,11 @@ def new(parser: argparse.ArgumentParser) -> None:
 
     It is a folder, `loopcore-backend-NAME` or `loopcore-plugin-NAME`, with sources, tests, settings and a workflow.
     """
-    parser.add_argument("kind", choices=("backend", "plugin"))
+    parser.add_argument("kind", choices=("backend", "plugin"), metavar="backend|plugin", help="what to write")
     parser.add_argument("name", metavar="NAME", help="the name that users will select it by")
-    parser.add_argument("--into", metavar="FOLDER", type=Path, default=Path(), help="where to put the folder (here)")
+    parser.add_argument(
+        "--into", metavar="FOLDER", type=Path, default=Path(), help="an existing folder (default: here)"
+    )
     parser.set_defaults(act=write, group=GROUP)
 
 
@@ -57,5 +59,5 @@ def write(arguments: argparse.Namespace) -> int:
     from loopcore.testing.scaffold import write_copy
 
     folder = write_copy(arguments.kind, arguments.name, arguments.into)
-    print(f'{folder} is there. Next:\n\n    cd {folder}\n    python -m pip install -e ".[test]"\n    python -m pytest')
+    print(f'Created {folder}. Next:\n\n    cd {folder}\n    python -m pip install -e ".[test]"\n    python -m pytest')
     return 0

@@ -7,6 +7,7 @@ wheel has them in `templates` next to this module. A copy differs from them only
 import keyword
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
@@ -66,10 +67,12 @@ def renamed(text: str, name: str) -> str:
 
 
 def write_copy(kind: str, name: str, into: Path) -> Path:
-    """Write the distribution `loopcore-KIND-NAME` as a folder in `into`; return it. Overwrites nothing."""
+    """Write the distribution `loopcore-KIND-NAME` in the folder `into`, which exists; return it. Overwrites nothing."""
     name = name.replace("-", "_")  # as in names of distributions
     check_name(kind, name)
     template, target = template_of(kind), into / f"loopcore-{kind}-{name.replace('_', '-')}"
+    if not into.exists():
+        raise UsageError(f"there is no folder {str(into)!r}; make it first: mkdir -p {shlex.quote(str(into))}")
     if target.exists():
         raise UsageError(f"{target} exists already; remove it, or choose another folder, as in: --into FOLDER")
     try:

@@ -129,7 +129,10 @@ def find(wish: str) -> list[Address]:
         start = "to inspect a program, start it as in: loopcore run --plugin inspect FILE"
         if wish == "all":
             raise UsageError(f"no program can be inspected here; {start} (looked in {places.folder()})")
-        what = f"process {wish} cannot be inspected" if places.exists(int(pid)) else f"there is no process {pid}"
+        exists = places.exists(int(pid))
+        what = f"process {wish} cannot be inspected" if exists else f"there is no process {pid}"
         others = ", ".join(sorted({str(each.pid) for each in known}))
-        raise UsageError(f"{what}; " + (f"these can be inspected: {others}" if known else start))
+        if known:
+            raise UsageError(f"{what}; these can be inspected: {others}")
+        raise UsageError(f"{what}; {start}" if exists else f"{what}, and no program can be inspected here; {start}")
     return found

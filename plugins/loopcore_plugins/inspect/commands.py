@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from loopcore.errors import UsageError
 from loopcore_plugins.inspect.client import PATIENCE, Client, GoneError, SilentError, connect, find
-from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines
+from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines, whereabouts
 from loopcore_plugins.inspect.places import Address, addresses
 
 GROUP: Final = "Look at a running program"
@@ -21,6 +21,8 @@ GROUP: Final = "Look at a running program"
 WHICH: Final = "a process number, PID.NUMBER for one loop of several, or `all`"
 NOTICE: Final = 2.0
 """Seconds after which a command says what it waits for."""
+MOST_NAMED: Final = 20
+"""The most tasks in an error message."""
 CANCEL_PATIENCE: Final = 2.0
 """Seconds to wait for a cancelled task to end."""
 
@@ -158,9 +160,12 @@ def _ends(client: Client, task_id: int) -> bool:
 def _find_task(client: Client, wish: str) -> dict[str, Any]:
     tasks: list[dict[str, Any]] = client.ask("ps")["tasks"]
     found = [task for task in tasks if wish in (task["name"], str(task["id"]))]
-    if len(found) != 1:
-        names = ", ".join(sorted(shorten(task["name"]) for task in tasks)[:20]) or "none"
-        raise UsageError(f"{len(found)} tasks are called {wish!r}; there are: {names}")
+    if len(found) > 1:
+        ids = ", ".join(f"{task['id']} ({whereabouts(task)})" for task in found[:MOST_NAMED])
+        raise UsageError(f"{len(found)} tasks are called {wish!r}; give the id of one instead: {ids}")
+    if not found:
+        names = ", ".join(sorted(shorten(task["name"]) for task in tasks)[:MOST_NAMED])
+        raise UsageError(f"no task is called {wish!r}; " + (f"there are: {names}" if names else "there are no tasks"))
     return found[0]
 
 

@@ -51,9 +51,12 @@ class Address(NamedTuple):
 
 def folder() -> Path:
     """Return the folder of the sockets, which need not exist."""
-    chosen, runtime = os.environ.get(VARIABLE, "").strip(), os.environ.get("XDG_RUNTIME_DIR")
-    if chosen:
-        return Path(chosen)
+    chosen = os.environ.get(VARIABLE, "").strip()
+    return Path(chosen) if chosen else _default_folder()
+
+
+def _default_folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "loopcore"
     return Path(tempfile.gettempdir()) / f"loopcore-{os.geteuid()}"
@@ -86,9 +89,14 @@ class Folder:
         if status.st_uid != os.geteuid():
             raise UsageError(f"{self.path} belongs to another user; set {VARIABLE} to a folder of your own")
         if stat.S_IMODE(status.st_mode) & 0o077:
-            raise UsageError(
-                f"{self.path} is open to other users; run `chmod 700 {self.path}`, or set {VARIABLE} to another folder"
+            default = _default_folder()
+            # A folder that the user names may serve others too, such as /tmp: its mode must not be changed.
+            advice = (
+                f"run `chmod 700 {default}`"
+                if self.path == default
+                else f"set {VARIABLE} to a folder of your own, such as {default}"
             )
+            raise UsageError(f"{self.path} is open to other users; {advice}")
 
     def path_to(self, name: str) -> str:
         """Return a path to `name` in this folder, for bind(2) and connect(2). On Linux it cannot lead anywhere else."""

@@ -68,7 +68,7 @@ class Subject:
             "loopcore-inspect": VERSION,
             "pid": os.getpid(),
             "loop": self._number,
-            "program": " ".join(sys.argv) if sys.argv[0:1] not in ([], ["-c"]) else "python -c",
+            "program": _program(),
             "python": f"{platform.python_implementation()} {platform.python_version()}",
             "backend": self._loop.backend.name,
             "since": self._since,
@@ -179,6 +179,18 @@ class Subject:
             "stalls": self._stalls.view(),
             **self._observer.view(),
         }
+
+
+def _program() -> str:
+    """Return the program and its arguments, as they follow `python` on a command line."""
+    if sys.argv[0:1] in ([], ["-c"]):
+        return "python -c"
+    first, *arguments = sys.argv
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    # `python -m MODULE` puts the file of the module in sys.argv; its spec has the name.
+    if spec is not None and spec.origin == first and spec.name != "__main__":
+        first = f"-m {spec.name.removesuffix('.__main__')}"
+    return " ".join([first, *arguments])
 
 
 def _open_sockets(loop: Any) -> int:

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import re
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -179,7 +181,37 @@ def test_an_unknown_task_is_refused_with_those_there_are(folder: Path) -> None:
     with running(folder, SERVER) as process:
         result = loopcore("cancel", str(process.pid), "nobody")
     assert result.returncode == 2
+    assert result.stderr.startswith("loopcore: error: no task is called 'nobody'; there are: ")
     assert "client-0" in result.stderr
+
+
+def test_of_tasks_with_the_same_name_one_is_cancelled_by_its_id(folder: Path) -> None:
+    with running(folder, SERVER.replace('name=f"client-{number}"', 'name="client"')) as process:
+        pid = str(process.pid)
+        refused = loopcore("cancel", pid, "client")
+        chosen, *others = (number for number, _ in re.findall(r"(\d+) \(([^)]*:\d+)\)", refused.stderr))
+        cancelled = loopcore("cancel", pid, chosen)
+        (loop,) = json.loads(loopcore("ps", "--json", pid).stdout)
+    assert refused.returncode == 2
+    assert "3 tasks are called 'client'; give the id of one instead: " in refused.stderr
+    assert (cancelled.returncode, cancelled.stdout) == (0, "client is cancelled\n")
+    assert sorted(str(task["id"]) for task in loop["tasks"] if task["name"] == "client") == sorted(others)
+
+
+@pytest.mark.parametrize("start", [["-m", "package"], ["-m", "loopcore", "run", "-m", "package"]])
+def test_a_module_is_shown_as_it_was_started(folder: Path, tmp_path: Path, start: list[str]) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(SERVER)
+    with subprocess.Popen([sys.executable, *start, "--port", "1"], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().split() == [b"ready"]
+            shown = loopcore("ps", str(process.pid)).stdout
+        finally:
+            process.kill()
+    assert shown.startswith(f"{process.pid}.1  -m package --port 1  ")
 
 
 def test_two_loops_of_a_process_are_told_apart(folder: Path) -> None:

@@ -101,6 +101,21 @@ def test_a_browser_draws_the_charts(page: Path) -> None:
 
 
 @pytest.mark.browser
+def test_phases_of_an_idle_program_are_drawn(folder: Path, tmp_path: Path) -> None:
+    with running(folder, SERVER) as process, client_of(process) as client:
+        earlier, later = ({**client.ask("sample"), "phases": phases} for phases in (
+            {"poll": [0, 0], "pending": [0, 0], "close": [0, 0]},
+            {"poll": [10**9, 1], "pending": [10**5, 1], "close": [10, 1]},
+        ))  # fmt: skip
+        text = make_page(client.greeting, [earlier, later])
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    phases = browser.read_document(path.as_uri()).partition("<h2>Phases")[2].partition("</section>")[0]
+    assert 'aria-label="Time by phase"' in phases
+    assert phases.count("<polygon") == 1  # `close` is negligible, even here
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_and_both_colour_schemes(page: Path, scheme: str) -> None:
     (page.parent / "phone.html").write_text(MEASURED, encoding="utf-8")

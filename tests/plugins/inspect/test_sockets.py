@@ -102,6 +102,31 @@ def test_an_unsafe_folder_is_not_used(
             connect(places.Address(os.getpid(), 1, place / f"{os.getpid()}.1.sock"))
 
 
+def test_no_change_of_mode_is_advised_for_a_folder_that_the_user_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)  # as /tmp
+    monkeypatch.setenv("LOOPCORE_INSPECT_DIR", str(shared))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    with pytest.raises(UsageError) as refused:
+        find("all")
+    assert str(refused.value) == (
+        f"{shared} is open to other users; set LOOPCORE_INSPECT_DIR to a folder of your own, such as {folder}/loopcore"
+    )
+
+
+def test_the_default_folder_can_be_closed_to_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = folder / "loopcore"
+    default.mkdir()
+    default.chmod(0o755)
+    monkeypatch.delenv("LOOPCORE_INSPECT_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    with pytest.raises(UsageError, match=f"run `chmod 700 {default}`"):
+        find("all")
+
+
 @pytest.fixture
 def without_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on systems where a descriptor has no path."""

@@ -1,6 +1,9 @@
 """Which plugins a program gets."""
 
 import functools
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -60,6 +63,25 @@ def test_plugin_that_fails_names_its_distribution_and_cause(install):
         load_plugin("missing")
     rows = list_plugins()
     assert [(row.name, row.available) for row in rows] == [("broken", True), ("missing", False)]
+
+
+@pytest.mark.parametrize("value", ["extension:Absent", "extensionn:Plugin", "extension.part:Plugin", "failing:Plugin"])
+def test_entry_point_that_names_something_absent_is_to_be_corrected(
+    install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+):
+    (tmp_path / "extension.py").write_text("class Plugin: pass")
+    (tmp_path / "failing.py").write_text("import sys; sys.absent")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "extension", ModuleType("extension"))  # so that the import is undone at the end
+    monkeypatch.delitem(sys.modules, "extension")
+    entry = Entry("mine", None, "p", value)
+    entry.load = EntryPoint("mine", value, "loopcore.plugins").load
+    install(entry, group="loopcore.plugins")
+    with pytest.raises(UsageError) as refused:
+        load_plugin("mine")
+    advice = str(refused.value).rpartition("; ")[2]
+    assert ("install what it needs" in advice) is value.startswith("failing")
+    assert ("correct it in the distribution's pyproject.toml" in advice) is value.startswith("extension")
 
 
 def test_what_a_plugin_says_of_its_options_is_told_in_its_words(install):

@@ -258,7 +258,10 @@ const delays = [{ name: "p99", values: figures.delay99, colour: COLOURS[1] }, { 
 overTime(card("Queue delay", "From when a callback is ready until it runs.", { legend: delays.map(({ name, colour }) => [name, colour]) }),
   "Queue delay over time", delays, { format: time, logarithmic: true });
 
-const phases = Object.keys(figures.phases).filter((phase) => phase !== "poll" && Math.max(...figures.phases[phase]) > 0.002)
+const highest = (phase) => Math.max(...figures.phases[phase]);
+const active = Object.keys(figures.phases).filter((phase) => phase !== "poll");
+const negligible = Math.min(0.002, Math.max(...active.map(highest)) / 10);  // in an idle program all are below 0.002
+const phases = active.filter((phase) => highest(phase) > negligible)
   .map((name, n) => ({ name, values: figures.phases[name], colour: COLOURS[n % 8] }));
 overTime(card("Phases", "The share of time that each phase of the tick takes; the rest is the wait in the poll phase.",
   { legend: phases.map(({ name, colour }) => [name, colour]) }), "Time by phase", phases, { format: share, stacked: true });
