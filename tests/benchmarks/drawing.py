@@ -165,6 +165,22 @@ def behind(documents: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def losses(documents: dict[str, dict[str, Any]]) -> str:
+    """A sentence of README.md: on how many rows a peer is ahead by more than noise, for each Python."""
+    counts = []
+    for version, document in documents.items():
+        ratios = [ratio for ratio, _ in map(against, medians_of(document).values()) if ratio]
+        counts.append((version, sum(ratio < LEVEL for ratio in ratios), len(ratios)))
+    (newest, lost, rows), *others = counts
+    return (
+        f"On {newest} another loop is ahead by more than {100 * (1 - LEVEL):.0f} % in {lost} of {rows} rows, "
+        + "".join(f"on {version} in {lost} of {rows}, " for version, lost, rows in others)
+        + "even with the better of epoll and io_uring; "
+        "[every one is listed](https://github.com/loopcore/loopcore/blob/main/docs/evidence/performance.md"
+        "#where-another-loop-is-ahead)."
+    )
+
+
 def verdicts(documents: dict[str, dict[str, Any]]) -> str:
     """For each Python, on how many rows loopcore is ahead of every peer, level with the best one, and behind."""
     lines = []
@@ -219,18 +235,23 @@ def spread(series: list[Medians]) -> list[str]:
 
 
 def claim(document: dict[str, Any], version: str) -> str:
-    """The first claim of README.md: uvicorn's CPU time a request, against asyncio and uvloop."""
+    """The first claim of README.md: uvicorn's CPU time a request, against asyncio and uvloop, to the nearest 5 %."""
     costs = {loop: values["primary"] for loop, values in medians_of(document)["uvicorn-100"].items()}
     shares = [(peer, 1 - costs["loopcore"] / costs[peer]) for peer in ("asyncio", "uvloop")]
-    less = " and ".join(f"{abs(share):.0%} {'less' if share > 0 else 'more'} than on {peer}" for peer, share in shares)
-    return f"- **Fast.** CPU time of a uvicorn request: {less} (Python {version}; [figures](#how-fast))."
+    less = " and ".join(
+        f"about {5 * round(20 * abs(share))} % {'less' if share > 0 else 'more'} than on {peer}"
+        for peer, share in shares
+    )
+    rounds = min(figure["rounds"] for figure in document["figures"] if figure["row"] == "uvicorn-100")
+    measured = f"Python {version}, {'one round' if rounds == 1 else f'{rounds} rounds'}"
+    return f"- **Fast.** CPU time of a uvicorn request: {less} ({measured}; [figures](#how-fast))."
 
 
 def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What is drawn, by name."""
     newest = next(iter(documents))
     short = markdown_table(groups_of(only(documents[newest], README_ROWS, ("asyncio", *PEERS, "loopcore"))))
-    short += f"\n\nPython {newest}."
+    short += f"\n\nPython {newest}. {losses(documents)}"
     made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
     made |= {"claim": claim(documents[newest], newest), "verdicts": verdicts(documents)}
     made |= {"targets": target_table(documents), "rates": rate_table(documents)}

@@ -112,8 +112,24 @@ def test_how_far_the_same_program_is_apart_is_told() -> None:
 
 
 def test_the_claim_of_the_readme_says_less_or_more_as_measured() -> None:
-    found = document(row="uvicorn-100", asyncio=200.0, uvloop=80.0, loopcore=100.0)
-    assert "50% less than on asyncio and 25% more than on uvloop (Python 3.14;" in drawing.claim(found, "3.14")
+    found = document(row="uvicorn-100", asyncio=210.0, uvloop=80.0, loopcore=100.0)
+    said = "about 50 % less than on asyncio and about 25 % more than on uvloop"
+    assert f"{said} (Python 3.14, 5 rounds;" in drawing.claim(found, "3.14")
+
+
+def test_the_claim_of_the_readme_says_that_there_was_one_round() -> None:
+    found = document(1, row="uvicorn-100", asyncio=200.0, uvloop=80.0, loopcore=100.0)
+    assert "(Python 3.14, one round;" in drawing.claim(found, "3.14")
+
+
+def test_the_readme_counts_the_rows_on_which_a_peer_is_ahead_by_more_than_noise() -> None:
+    found = document(uvloop=100.0, **{"loopcore": 200.0, "loopcore:uring": 98.0})
+    for row, cost in (("level", 102.0), ("behind", 105.0)):
+        found["figures"] += document(row=row, uvloop=100.0, loopcore=cost)["figures"]
+    one = document(uvloop=100.0, loopcore=50.0)
+    said = drawing.losses({"3.14": found, "3.13": one})
+    counts = "On 3.14 another loop is ahead by more than 3 % in 1 of 3 rows, on 3.13 in 0 of 1, even with "
+    assert said.startswith(counts)
 
 
 def test_what_stands_between_marks_is_replaced_and_the_rest_is_kept() -> None:

@@ -1,6 +1,6 @@
 """trace: a record of what a loop did, as a file that Perfetto, chrome://tracing and speedscope open.
 
-    LOOPCORE_PLUGINS=trace python server.py              writes loopcore-trace-PID-1.json when the loop is closed
+    LOOPCORE_PLUGINS=trace loopcore run server.py        writes loopcore-trace-PID-1.json when the loop is closed
     loopcore run --plugin trace:file=out.json.gz server.py
     python -m loopcore_plugins.trace out.json.gz         checks the file, and lists the slowest tasks
 
