@@ -67,8 +67,8 @@ def _check_plugin(text: str) -> None:
     except UsageError as exc:
         if _is_code(text):
             raise UsageError(
-                f"--plugin takes the name of an installed plugin (see loopcore plugins), not a module or a file such "
-                f"as {shown(text)}; a plugin gets its name from an entry point in the group {PLUGINS.group!r}"
+                f"--plugin takes the name of an installed plugin (see loopcore plugins), not a module or a file "
+                f"such as {shown(text)}; a plugin gets its name from an entry point in the group {PLUGINS.group!r}"
             ) from None
         typed = _as_typed(exc, text)
         if typed == str(exc):
