@@ -24,7 +24,8 @@ LATER = (
 
 def imported_by(program: str) -> set[str]:
     command = [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules)"]
-    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOOPCORE_")}
+    return set(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split())
 
 
 @pytest.mark.parametrize("program", ["import loopcore", "import asyncio, loopcore; loopcore.run(asyncio.sleep(0))"])

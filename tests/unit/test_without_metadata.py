@@ -1,5 +1,6 @@
 """loopcore without the metadata of its distribution: frozen, vendored, or on PYTHONPATH."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,8 @@ def run_in_copy(program: str, folder: Path, *packages: ModuleType) -> str:
     for utility in Path(str(loopcore.__file__)).parent.parent.glob("_cyutility*"):
         shutil.copy(utility, folder)
     command = [sys.executable, "-I", "-S", "-c", program, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOOPCORE_")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -153,13 +153,15 @@ class TimerHeap(TimerKeeper):
                 self._move_reversed()
             except MemoryError:
                 self._new.reverse()
+                self._settle_last()
                 raise
         self._new_limit = 2 * _COMPACT_ABOVE
 
     def _move_reversed(self) -> None:
         while self._new:
-            self._heap.append(None)  # type: ignore[arg-type]  # first: if memory is short, no timer is lost
-            timer = self._new.pop()
+            timer = self._new[len(self._new) - 1]
+            self._heap.append(timer)  # first: if memory is short, no timer is lost
+            self._new.pop()
             if timer._cancelled:
                 self._heap.pop()
                 timer._keeper = None
@@ -167,6 +169,14 @@ class TimerHeap(TimerKeeper):
             else:
                 self._rise(timer, len(self._heap) - 1)
             del timer
+
+    def _settle_last(self) -> None:
+        """Repair what an interrupted move has left: the last of the heap may be new as well, or not in its place."""
+        if self._heap:
+            last = self._heap.pop()
+            if not self._new or self._new[0] is not last:
+                self._heap.append(last)
+                self._rise(last, len(self._heap) - 1)
 
     def _sort_new(self) -> None:
         new: list[TimerHandle] = self._new

@@ -280,7 +280,7 @@ def test_a_process_that_gives_up_its_privileges_goes_on(folder: Path, when: str)
     """The kernel hides the descriptors of such a process from others, and the socket may be root's."""
     program = f"""
 import asyncio, logging, os, sys
-import loopcore
+import loopcore, loopcore.kernel.plugins  # now: the other user may not be able to read it
 from loopcore_plugins.inspect import Inspect
 from loopcore_plugins.inspect.client import connect, find
 
