@@ -125,4 +125,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})  # with what is imported on first use
+    return sorted({*globals(), *__all__})  # also the names that are imported on first use

@@ -1,9 +1,11 @@
 """Source lines in tracebacks through compiled modules.
 
-A frame of a compiled module names its source relative to the import path, `loopcore/kernel/task.py`. The source is
-there, beside the extension. But linecache first asks the loader of the module, and the loader of an extension answers
-that there is no source. So each package with compiled modules tells linecache where its sources are; a file is read
-when a traceback shows it. What is told is the entry that `linecache.lazycache` makes: a tuple of one function.
+A frame of a compiled module names its source relative to the import path, `loopcore/kernel/task.py`. That file is next
+to the extension. But linecache first asks the loader of the module, and that of an extension returns None. So each
+package with compiled modules enters its sources into linecache's cache, as `linecache.lazycache` does: a tuple of one
+function, which reads the file when a traceback shows it.
+
+Thread: any; called while a package is imported.
 """
 
 import linecache

@@ -243,7 +243,7 @@ def test_flush_before_the_turn_of_a_send_that_came_back_sends_nothing_twice() ->
         send = port.only(Send)
         port.complete(send, 12)
         loop._completions.submitted = True
-        loop._completions.begin()  # it has come back, and nobody was told
+        loop._completions.begin()  # it has come back, without a report
         transport.write(b"behind it")
         loop._flush_this_tick(transport)
         loop.call_soon(loop.flush)

@@ -1,6 +1,7 @@
 """The commands `backends`, `plugins` and `info`: what is installed, and what can run here."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, Final
 
 from loopcore.cli.output import show_facts, show_json, show_table, warn
@@ -64,23 +65,23 @@ def report_backends(arguments: argparse.Namespace) -> int:
         else:
             show_facts(facts | facts.pop("details"))
         return 0
-    rows = backend_rows()
-    if arguments.json:
-        show_json(rows)
-    else:
-        show_table(BACKEND_COLUMNS, rows, empty="no backend is installed")
-    return 0
+    return _report_rows(arguments, BACKEND_COLUMNS, backend_rows(), empty="no backend is installed")
 
 
 def report_plugins(arguments: argparse.Namespace) -> int:
     """`loopcore plugins`."""
     if arguments.name is not None:
         return _report_plugin(arguments.name, as_json=arguments.json)
-    rows = plugin_rows()
+    return _report_rows(arguments, PLUGIN_COLUMNS, plugin_rows(), empty="no plugin is installed")
+
+
+def _report_rows(
+    arguments: argparse.Namespace, columns: Sequence[str], rows: list[dict[str, Any]], *, empty: str
+) -> int:
     if arguments.json:
         show_json(rows)
     else:
-        show_table(PLUGIN_COLUMNS, rows, empty="no plugin is installed")
+        show_table(columns, rows, empty=empty)
     return 0
 
 

@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"allow_abbrev": False, **options})
-        self.suggest_on_error = False  # Python 3.15 would suggest in its own words
+        self.suggest_on_error = False  # Python 3.15 suggests by itself, in other words
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError: `message` in our words, and the command that shows the help."""

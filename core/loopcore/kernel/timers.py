@@ -171,7 +171,7 @@ class TimerHeap(TimerKeeper):
             del timer
 
     def _settle_last(self) -> None:
-        """Repair what an interrupted move has left: the last of the heap may be new as well, or not in its place."""
+        """Repair the heap after a failed move: its last timer may still be in `_new`, or not sifted up."""
         if self._heap:
             last = self._heap.pop()
             if not self._new or self._new[0] is not last:

@@ -67,7 +67,7 @@ class Mutex(Generic[T]):
         return self._turn.permits.free == 0
 
     async def __aenter__(self) -> Guard[T]:
-        held: Guard[T] = Guard()  # first: if there is no memory for it, the lock must not be taken
+        held: Guard[T] = Guard()  # first: a MemoryError here must not leave the lock taken
         await operate(self._turn)
         held._mutex = self
         self._guard = held
