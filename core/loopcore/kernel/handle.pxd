@@ -2,6 +2,8 @@ cimport cython
 
 from loopcore.kernel.runnable cimport Runnable
 
+cdef int _SOON
+cdef int _TIMER
 cdef bint _THREADS_CANCEL
 cdef int _OWN_THREAD
 cdef int _ANY_THREAD
@@ -25,6 +27,7 @@ cdef class Handle(Runnable):
     cdef object _await_turn(self)
     cdef int _end_waits(self) except -1
     cdef int _call(self) except -1
+    cdef int _source(self) except -1
     cdef int _give_up(self) except -1
     cpdef object _report(self, object exc)
     cpdef object cancel(self)
@@ -46,6 +49,7 @@ cdef class TimerHandle(Handle):
     cdef long long _sequence
     cdef TimerKeeper _keeper
 
+    cdef int _source(self) except -1
     @cython.locals(keeper=TimerKeeper)
     cpdef object cancel(self)
     cpdef list _describe(self)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from loopcore.kernel.formatting import describe_callback, extract_stack
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.sources import SOON, TIMER
 
 try:
     import cython
@@ -27,6 +28,7 @@ if cython.compiled:
 else:
     from loopcore._native.interpreter import call_in_context, copy_context
 
+_SOON, _TIMER = SOON, TIMER
 _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 """The marker by which old libraries, and mocks, declare a function a coroutine function."""
 
@@ -115,6 +117,9 @@ class Handle(Runnable):
     def _end_waits(self) -> None:
         for ended in _waiting.pop(id(self), ()):
             ended.release()
+
+    def _source(self) -> int:
+        return _SOON
 
     def _give_up(self) -> None:
         self.cancel()  # another thread may hold the handle, and can ask whether it will ever run
@@ -220,6 +225,9 @@ class TimerHandle(Handle):
     @property
     def _scheduled(self) -> bool:
         return self._keeper is not None
+
+    def _source(self) -> int:
+        return _TIMER  # deferred by a tick that ended early
 
     def when(self) -> float:
         """Return the deadline, in seconds of the loop's clock."""

@@ -18,8 +18,6 @@ cdef class Inbox:
 
     cpdef object post(self, Handle handle, bint running)
     cpdef object interrupt(self)
-    @cython.locals(batch=list, _=Py_ssize_t)
-    cpdef list take(self)
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, handle=Handle)
     cpdef Py_ssize_t drain_into(self, ReadyQueue ready) except -1
     @cython.locals(handle=Handle)

@@ -69,14 +69,6 @@ class Inbox:
         self._wake = wake
         self._woken = len(self._handles) > 0
 
-    def take(self) -> list[Handle]:
-        """Return the posted callbacks, in order. Thread: the loop's own."""
-        self._woken = False
-        batch: list[Handle] = []
-        for _ in range(len(self._handles)):  # no more: others may post faster than this loop takes
-            batch.append(self._popleft())
-        return batch
-
     def drain_into(self, ready: ReadyQueue) -> int:
         """Push the posted callbacks on the ready queue, in order; return their number. Thread: the loop's own."""
         self._woken = False

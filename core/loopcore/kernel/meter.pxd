@@ -1,31 +1,42 @@
 cimport cython
 
-from loopcore.kernel.handle cimport Handle, TimerHandle
+from loopcore.hooks.observer cimport Observer
+from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.histogram cimport Histogram
 from loopcore.kernel.runnable cimport Runnable
 
 cdef double _LONGEST
 cdef int _RUNS
 cdef int _TICKS
-cdef int _READY
-cdef int _SOON
 cdef int _THREADSAFE
 cdef int _TIMER
 cdef int _IO
-cdef int _TASK
 cdef int _PHASE
+cdef int _WAIT_BEGINS
+cdef int _WAIT_ENDS
+cdef int _DUE
+cdef int _TICK_BEGINS
+cdef int _TICK_ENDS
+cdef int _BEGINS
+cdef int _ENDS
+cdef int _QUEUED
+cdef int _POSTED
+cdef int _ALWAYS
+cdef int _IN_WINDOW
+cdef int _TIMING
 
 
-@cython.final
-cdef class CallbackSampler:
+cdef class CallbackSampler(Observer):
     cdef public long long window_ns
-    cdef public bint stamping
     cdef public bint running
-    cdef public bint is_due
     cdef public bint is_open
     cdef public bint is_timing
-    cdef public int source
     cdef public list meters
+    cdef object _loop
+    cdef list _running
+    cdef list _outer
+    cdef bint _stamping
+    cdef bint _is_due
     cdef long long _idle_ns
     cdef long long _active_ns
     cdef long long _mark
@@ -42,30 +53,29 @@ cdef class CallbackSampler:
     cdef dict _stamps
     cdef long long _fixed_at
 
+    cpdef object note(self, int event, object what, long long number)
+    cdef object _want(self)
     cpdef object resume(self)
     @cython.locals(works=bint, passed=cython.longlong)
     cpdef object pause(self)
-    cpdef object wait_begins(self, bint may_block)
+    @cython.locals(may_block=bint)
+    cdef object _wait_begins(self, bint may_block)
     @cython.locals(waited=bint, passed=cython.longlong)
-    cpdef object wait_ends(self)
+    cdef object _wait_ends(self)
     @cython.locals(passed=cython.longlong, now=cython.longlong)
     cdef long long _move_on(self, bint waiting, bint running) except *
-    cpdef object note_late(self, double seconds)
     cpdef object open(self)
-    cpdef bint tick_begins(self) except -1
-    cpdef bint tick_ends(self) except -1
+    cdef object _tick_begins(self)
+    cdef object _tick_ends(self)
+    cdef object _time(self, bint on)
     cpdef object close(self)
-    cpdef object stamp(self, Runnable runnable, int source)
-    cpdef object stamp_posted(self, Runnable runnable)
+    cdef object _stamp(self, Runnable runnable, int source)
+    cdef object _stamp_posted(self, Runnable runnable)
     cdef int _add_stamp(self, Runnable runnable, long long now, int source) except -1
     @cython.locals(stamped=tuple, now=cython.longlong, histogram=Histogram)
-    cpdef long long begin(self, Runnable runnable, int source) except *
-    @cython.locals(ran_ns=cython.longlong, histogram=Histogram)
-    cpdef long long end(self, long long began_at, int source) except *
-    cpdef bint is_spent(self) except -1
+    cdef object _begin(self, Runnable runnable, int source)
+    @cython.locals(ran_ns=cython.longlong, began_at=cython.longlong, histogram=Histogram, source=int)
+    cdef object _end(self, Runnable runnable)
     @cython.locals(version=cython.longlong, now=cython.longlong, idle_ns=cython.longlong, active_ns=cython.longlong,
                    mark=cython.longlong, waiting=bint, running=bint)
     cpdef tuple _times(self)
-
-
-cdef int _source_of(Runnable runnable, int source) except -1

@@ -12,19 +12,22 @@ loop. So there are two parts, while a meter is on:
   the cost: 1/`window` windows a second of so many callbacks each. With `window=0` there is one window, which does not
   end: every callback is measured, and the loop is slower for it.
 
-`CallbackSampler` does the measuring, one per loop, and all `Meter`s of the loop share it. Times are the machine's, also
+`CallbackSampler` does the measuring, one per loop, and all `Meter`s of the loop share it. It is an observer like any
+other (`loopcore.hooks.observer`), and asks for callbacks only while a window is open. Times are the machine's, also
 on a loop whose own clock is simulated, except the lateness of timers.
 """
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from loopcore.errors import UsageError
-from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.hooks import observer as events
+from loopcore.hooks.observer import Observer
+from loopcore.kernel.handle import Handle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.runnable import Runnable
-from loopcore.kernel.sources import IO, PHASE, READY, SOON, SOURCES, TASK, THREADSAFE, TIMER
+from loopcore.kernel.sources import IO, PHASE, SOURCES, THREADSAFE, TIMER
 
 try:
     import cython
@@ -32,9 +35,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns, to_ns
+    from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns
 else:
-    from loopcore._native.interpreter import identity, monotonic_ns, to_ns
+    from loopcore._native.interpreter import identity, monotonic_ns
 
 WINDOW_RUNS = 16
 """Callbacks that a window times, and callbacks that it stamps, at most."""
@@ -45,13 +48,28 @@ WINDOW_TICKS = 4
 _LONGEST = 1e9  # seconds: thirty years, which as nanoseconds fit into 64 bits
 _RUNS = WINDOW_RUNS
 _TICKS = WINDOW_TICKS
-_READY = READY
-_SOON = SOON
 _THREADSAFE = THREADSAFE
 _TIMER = TIMER
 _IO = IO
-_TASK = TASK
 _PHASE = PHASE
+_WAIT_BEGINS, _WAIT_ENDS, _DUE = events.WAIT_BEGINS, events.WAIT_ENDS, events.DUE
+_TICK_BEGINS, _TICK_ENDS = events.TICK_BEGINS, events.TICK_ENDS
+_BEGINS, _ENDS, _QUEUED, _POSTED = events.BEGINS, events.ENDS, events.QUEUED, events.POSTED
+_ALWAYS = events.WAIT_BEGINS | events.WAIT_ENDS | events.DUE
+_IN_WINDOW = events.TICK_BEGINS | events.TICK_ENDS | events.QUEUED | events.POSTED
+_TIMING = events.BEGINS | events.ENDS
+
+
+class Measured(Protocol):
+    """The loop that a sampler measures."""
+
+    slow_callback_duration: float
+
+    def _note_observers(self) -> None:
+        """Adopt what the sampler wants now."""
+
+    def _note_slow(self, runnable: Any, seconds: float) -> None:
+        """Report a slow callback."""
 
 
 class Measurements(NamedTuple):
@@ -79,18 +97,20 @@ class Measurements(NamedTuple):
         return self.active_ns / total if total else 0.0
 
 
-class CallbackSampler:
-    """Measures one loop. Thread: the loop's own, except `stamp` and `snapshot`."""
+class CallbackSampler(Observer):
+    """Measures one loop. Thread: the loop's own, except `note` for POSTED, and `snapshot`."""
 
     __slots__ = (
         "window_ns",
-        "stamping",
         "running",
-        "is_due",
         "is_open",
         "is_timing",
-        "source",
         "meters",
+        "_loop",
+        "_running",
+        "_outer",
+        "_stamping",
+        "_is_due",
         "_idle_ns",
         "_active_ns",
         "_mark",
@@ -108,22 +128,23 @@ class CallbackSampler:
         "_fixed_at",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, loop: Measured) -> None:
+        Observer.__init__(self, _ALWAYS)
+        self._loop: Measured = loop
         self.window_ns: int = 0
         """Nanoseconds from the beginning of one window to that of the next; with 0 the window does not end."""
-        self.stamping: bool = False
-        """Whether callbacks that are queued now are stamped."""
         self.running: bool = False
         """Whether the loop runs: the time between two runs is neither idle nor active."""
-        self.is_due: bool = False
-        """Whether the next poll is to open a window."""
         self.is_open: bool = False
         """Whether a window is open."""
         self.is_timing: bool = False
         """Whether callbacks are timed now."""
-        self.source: int = 0
-        """The source of the callback of the last `begin`."""
         self.meters: list[Meter] = []
+        # What is being timed, innermost last: identity, source, when it began. More than one if a callback ticks.
+        self._running: list[tuple[int, int, int]] = []
+        self._outer: list[bool] = []  # whether callbacks were timed outside of this tick
+        self._stamping: bool = False  # whether callbacks that are queued now are stamped
+        self._is_due: bool = False  # whether the next poll is to open a window
         self._idle_ns: int = 0
         self._active_ns: int = 0
         self._mark: int = 0
@@ -142,6 +163,31 @@ class CallbackSampler:
         self._stamps: dict[int, tuple[Runnable, int, int]] = {}
         self._fixed_at: int = 0
 
+    def note(self, event: int, what: Any, number: int) -> None:
+        """Measure an event (`Observer.note`)."""
+        if event == _BEGINS:
+            self._begin(what, number)
+        elif event == _ENDS:
+            self._end(what)
+        elif event == _QUEUED:
+            self._stamp(what, number)
+        elif event == _WAIT_BEGINS:
+            self._wait_begins(number != 0)
+        elif event == _WAIT_ENDS:
+            self._wait_ends()
+        elif event == _DUE:
+            self._lateness.record(number)
+        elif event == _TICK_BEGINS:
+            self._tick_begins()
+        elif event == _TICK_ENDS:
+            self._tick_ends()
+        elif event == _POSTED:
+            self._stamp_posted(what)
+
+    def _want(self) -> None:
+        self.wants = _ALWAYS | (_IN_WINDOW if self.is_open else 0) | (_TIMING if self.is_timing else 0)
+        self._loop._note_observers()
+
     # Exact: the two readings of the clock at a poll
 
     def resume(self) -> None:
@@ -157,19 +203,25 @@ class CallbackSampler:
             if works:  # no wait follows the last tick of a run, and it may be the one that blocked
                 self._tick.record(passed)
 
-    def wait_begins(self, may_block: bool) -> None:
-        """Called before the poll. A wait that cannot block counts as work."""
+    def _wait_begins(self, may_block: bool) -> None:
+        # A wait that cannot block counts as work.
         if not self.running:
             self.resume()  # a host runs the loop's ticks by their public steps
         if may_block:
             self._tick.record(self._move_on(True, True))
+        # A window may open before the wait, so that posts of other threads during the wait are stamped; or after it,
+        # because the wait may have been longer than the pause between two windows, and its callbacks would never be
+        # measured.
+        if self._is_due:
+            self.open()
 
-    def wait_ends(self) -> None:
-        """Called after the poll."""
+    def _wait_ends(self) -> None:
         waited = self._waiting
         passed = self._move_on(False, True)
         if not waited:
             self._tick.record(passed)
+        if self._is_due:
+            self.open()
 
     def _move_on(self, waiting: bool, running: bool) -> int:
         now = monotonic_ns()
@@ -180,100 +232,99 @@ class CallbackSampler:
         else:
             self._active_ns += passed
         self._mark = now
-        self.is_due = not self.is_open and now - self._opened_at >= self.window_ns
+        self._is_due = not self.is_open and now - self._opened_at >= self.window_ns
         self._waiting = waiting
         self.running = running
         self._version += 1
         return passed
-
-    def note_late(self, seconds: float) -> None:
-        """Called for a timer that is `seconds` late."""
-        self._lateness.record(to_ns(min(seconds, _LONGEST)))  # `call_at(-inf)` is allowed
 
     # Sampled: windows
 
     def open(self) -> None:
         """Stamp and time from now on."""
         self.is_open = True
-        self.is_due = False
+        self._is_due = False
         self._opened_at = self._mark
         self._ticks_left = _TICKS
         self._runs_left = _RUNS
         self._stamps_left = _RUNS
         self._stamps.clear()
-        self.stamping = True
+        self._stamping = True
+        self._want()
 
-    def tick_begins(self) -> bool:
-        """Called when a tick of the window begins. Returns whether its callbacks are timed."""
+    def _tick_begins(self) -> None:
         self._fixed_at = monotonic_ns()
-        return self._runs_left > 0 or len(self._stamps) > 0
+        self._outer.append(self.is_timing)
+        self._time(self._runs_left > 0 or len(self._stamps) > 0)
 
-    def tick_ends(self) -> bool:
-        """Called when a tick of the window has ended. Returns whether the window has ended, too."""
-        if self.window_ns == 0:
-            return False
-        self.stamping = False
-        self._ticks_left -= 1
-        if self._stamps and self._ticks_left > 0:
-            return False
-        self.close()
-        return True
+    def _tick_ends(self) -> None:
+        outer = self._outer.pop() if self._outer else False
+        if self.window_ns > 0:
+            self._stamping = False
+            self._ticks_left -= 1
+            if not self._stamps or self._ticks_left <= 0:
+                self.close()
+                return
+        self._time(outer)
+
+    def _time(self, on: bool) -> None:
+        if self.is_timing != on:
+            self.is_timing = on
+            self._want()
 
     def close(self) -> None:
         """Time no callback until the next window."""
-        self.is_open = False
-        self.stamping = False
+        self.is_open = self.is_timing = self._stamping = False
         self._stamps.clear()
+        self._outer.clear()
+        self._want()
 
-    def stamp(self, runnable: Runnable, source: int) -> None:
-        """Stamp `runnable`, which was queued; `source` is READY for the ready queue. An existing stamp is kept.
+    def _stamp(self, runnable: Runnable, source: int) -> None:
+        # An existing stamp is kept. A callback of another thread may have been posted when posts were not stamped: its
+        # time is unknown. Phase callbacks are in no queue, and may be cancelled without ever having run.
+        if self._stamping and source != _PHASE and identity(runnable) not in self._stamps:
+            self._add_stamp(runnable, 0 if source == _THREADSAFE else monotonic_ns(), source)
 
-        Phase callbacks are not stamped: they are in no queue, and may be cancelled without ever having run.
-        """
-        if self.stamping and source != _PHASE and identity(runnable) not in self._stamps:
-            self._add_stamp(runnable, monotonic_ns(), source)
-
-    def stamp_posted(self, runnable: Runnable) -> None:
-        """Stamp `runnable`, which another thread posted, maybe at a time when posts were not stamped."""
-        if self.stamping and identity(runnable) not in self._stamps:
-            self._add_stamp(runnable, 0, _THREADSAFE)
+    def _stamp_posted(self, runnable: Runnable) -> None:
+        if self._stamping and identity(runnable) not in self._stamps:
+            self._add_stamp(runnable, monotonic_ns(), _THREADSAFE)
 
     def _add_stamp(self, runnable: Runnable, now: int, source: int) -> None:
         if self.window_ns > 0:
             self._stamps_left -= 1
             if self._stamps_left <= 0:
-                self.stamping = False
+                self._stamping = False
         self._stamps[identity(runnable)] = (runnable, now, source)
 
-    def begin(self, runnable: Runnable, source: int) -> int:
-        """Called before `runnable` runs. Returns the time and sets `source`; returns 0 if `runnable` is not timed."""
+    def _begin(self, runnable: Runnable, source: int) -> None:
         stamped = self._stamps.pop(identity(runnable), None) if self._stamps else None
         if stamped is None and self._runs_left <= 0:
-            return 0
+            return
         if isinstance(runnable, Handle) and runnable.cancelled():
-            return 0
+            return
         now: int = monotonic_ns()
         if self.window_ns > 0:
             self._runs_left -= 1
-        self.source = _source_of(runnable, source if stamped is None else stamped[2])
-        histogram: Histogram = self._queue_times[self.source]
+        if stamped is not None:
+            source = stamped[2]
+        histogram: Histogram = self._queue_times[source]
         if stamped is not None:
             if stamped[1]:
                 histogram.record(now - stamped[1])
-        elif self.source == _TIMER or self.source == _IO:
+        elif source in (_TIMER, _IO):
             histogram.record(now - self._fixed_at)
-        return now
+        self._running.append((identity(runnable), source, now))
 
-    def end(self, began_at: int, source: int) -> int:
-        """Called after the callback that began at `began_at`. Returns its duration, in nanoseconds."""
-        ran_ns: int = monotonic_ns() - began_at
-        histogram: Histogram = self._run_times[source]
-        histogram.record(ran_ns)
-        return ran_ns
-
-    def is_spent(self) -> bool:
-        """Return whether the rest of this tick needs no timing."""
-        return self._runs_left <= 0 and not self._stamps
+    def _end(self, runnable: Runnable) -> None:
+        if self._running and self._running[len(self._running) - 1][0] == identity(runnable):
+            _, source, began_at = self._running.pop()
+            ran_ns: int = monotonic_ns() - began_at
+            histogram: Histogram = self._run_times[source]
+            histogram.record(ran_ns)
+            if ran_ns >= self._loop.slow_callback_duration * 1e9:
+                self._loop._note_slow(runnable, ran_ns / 1e9)
+        if self._runs_left <= 0 and not self._stamps:
+            self._time(False)  # the rest of this tick needs no timing
 
     # For other threads
 
@@ -360,14 +411,3 @@ class Meter:
 def _in_ns(window: float) -> int:
     # Only a window of exactly 0 does not end.
     return max(round(min(window, _LONGEST) * 1e9), 1 if window else 0)
-
-
-def _source_of(runnable: Runnable, source: int) -> int:
-    """Return `source`, or for READY the source of an entry of the ready queue."""
-    if source != _READY:
-        return source
-    if isinstance(runnable, TimerHandle):
-        return _TIMER  # deferred by a tick that ended early
-    if isinstance(runnable, Handle):
-        return _SOON
-    return _TASK if hasattr(runnable, "get_coro") else _IO

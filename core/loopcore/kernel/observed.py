@@ -1,4 +1,4 @@
-"""The tick of a loop that is observed: by debug mode, a plugin with hooks of ticks or callbacks, a policy or a meter.
+"""The tick of a loop that is observed: by debug mode, an observer, a plugin with hooks of ticks or callbacks, a policy.
 
 Separate from the tick itself, so that a loop without observers runs the same code as if this module did not exist.
 """
@@ -7,8 +7,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from loopcore.hooks import observer
 from loopcore.kernel import flags, phases, sources
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.observers import Observers
 from loopcore.kernel.probes import as_timeout
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.running import CallbackRunner
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = flags.DEBUG, flags.WATCHING_HANDLES, flags.WATCHING_TICKS
-_NEXT_TICK, _MICROTASK = sources.NEXT_TICK, sources.MICROTASK
+_NEXT_TICK, _MICROTASK, _READY = sources.NEXT_TICK, sources.MICROTASK, sources.READY
+_BEGINS, _ENDS, _TICK_BEGINS, _TICK_ENDS = observer.BEGINS, observer.ENDS, observer.TICK_BEGINS, observer.TICK_ENDS
+_WAIT_BEGINS, _WAIT_ENDS = observer.WAIT_BEGINS, observer.WAIT_ENDS
 _SOURCES = {
     phases.PENDING: sources.READY,
     phases.IO: sources.IO,
@@ -60,13 +64,14 @@ _AFTER_THE_WAIT = tuple(_SOURCES)
 
 
 class ObservedRunner(CallbackRunner):
-    """Runs callbacks between their hooks, timed if a meter asks for it."""
+    """Tells observers of each callback, and runs it between its hooks."""
 
-    __slots__ = ("_loop",)
+    __slots__ = ("_loop", "_observers")
 
     def __init__(self, loop: "Scheduler") -> None:
         CallbackRunner.__init__(self, loop)
         self._loop: Scheduler = loop
+        self._observers: Observers = loop._observers
 
     def _call(self, runnable: Runnable) -> None:
         self._call_observed(runnable, self._loop._source)
@@ -75,29 +80,21 @@ class ObservedRunner(CallbackRunner):
         self._call_observed(handle, _MICROTASK if self._microtasks.at_microtasks else _NEXT_TICK)
 
     def _call_observed(self, runnable: Runnable, source: int) -> None:
-        loop = self._loop
-        sampler = loop._sampler
-        if sampler is None or not sampler.is_timing:
-            run_watched(loop, runnable)
-            return
-        began_at = sampler.begin(runnable, source)
-        source = sampler.source
-        run_watched(loop, runnable)
-        if began_at:
-            seconds = sampler.end(began_at, source) / 1e9
-            if seconds >= loop.slow_callback_duration and not loop._slow_path_flags & _DEBUG:
-                loop.probes.cold("loopcore_slow_callback", loop=loop, runnable=runnable, seconds=seconds)
-        if sampler.is_spent():
-            sampler.is_timing = False
-            loop._note_observers()
+        if source == _READY:
+            source = runnable._source()
+        if self._observers.wants & _BEGINS:
+            self._observers.note(_BEGINS, runnable, source)
+        if self._loop._slow_path_flags & (_DEBUG | _WATCHING_HANDLES):
+            run_watched(self._loop, runnable)
+        else:
+            runnable._run()
+        if self._observers.wants & _ENDS:
+            self._observers.note(_ENDS, runnable, source)
         runnable = None  # type: ignore[assignment]  # or a traceback keeps what ran
 
 
 def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
     """Run `runnable` between its hooks; in debug mode, report it if it took long."""
-    if not loop._slow_path_flags & (_DEBUG | _WATCHING_HANDLES):
-        runnable._run()
-        return
     if isinstance(runnable, Handle) and runnable.cancelled():
         return  # skipped silently
     announced = loop._watching
@@ -158,21 +155,17 @@ def begin_tick_observed(loop: "Scheduler") -> None:
 
 def run_phases_observed(loop: "Scheduler") -> None:
     """Run the phases after the wait."""
-    outer_source, sampler = loop._source, loop._sampler  # a callback may run a nested tick
-    outer_timing = sampler is not None and sampler.is_timing
-    if sampler is not None and sampler.is_open:
-        _set_timing(loop, sampler.tick_begins())
+    outer_source = loop._source  # a callback may run a nested tick
+    if loop._observers.wants & _TICK_BEGINS:
+        loop._observers.note(_TICK_BEGINS, None, 0)
     try:
         for phase in _AFTER_THE_WAIT:
             loop._source = _SOURCES[phase]
             _run_phase(loop, phase)
     finally:
         loop._source = outer_source
-        sampler = loop._sampler
-        if sampler is not None:
-            if sampler.is_open and sampler.tick_ends():
-                loop._set_window(False)
-            _set_timing(loop, outer_timing and sampler.is_open)
+        if loop._observers.wants & _TICK_ENDS:
+            loop._observers.note(_TICK_ENDS, None, 0)
         if loop._slow_path_flags & _WATCHING_TICKS:
             loop.probes.fire("loopcore_tick_end", loop)
 
@@ -202,13 +195,6 @@ def _run_work_of(loop: "Scheduler", phase: str) -> int:
     else:
         count = run_phase_callbacks(loop, phase)
     return count
-
-
-def _set_timing(loop: "Scheduler", on: bool) -> None:
-    sampler = loop._sampler
-    if sampler is not None and sampler.is_timing != on:
-        sampler.is_timing = on
-        loop._note_observers()
 
 
 # The wait
@@ -245,23 +231,9 @@ def _as_it_is_now(loop: "Scheduler", timeout: float) -> float:
 
 
 def _wait_measured(loop: "Scheduler", timeout: float) -> list[Any]:
-    sampler = loop._sampler
-    if sampler is None:
-        return loop._poller.wait(timeout)
-    # A window may open before the wait, so that posts of other threads during the wait are stamped; or after it,
-    # because the wait may have been longer than the pause between two windows, and its callbacks would never be
-    # measured.
-    sampler.wait_begins(timeout != 0.0)
-    _open_window_if_due(loop)
+    if loop._observers.wants & _WAIT_BEGINS:
+        loop._observers.note(_WAIT_BEGINS, None, timeout != 0.0)
     events = loop._poller.wait(timeout)
-    if loop._sampler is sampler:  # otherwise a signal handler has stopped the meter during the wait
-        sampler.wait_ends()
-        _open_window_if_due(loop)
+    if loop._observers.wants & _WAIT_ENDS:
+        loop._observers.note(_WAIT_ENDS, None, len(events))
     return events
-
-
-def _open_window_if_due(loop: "Scheduler") -> None:
-    sampler = loop._sampler
-    if sampler is not None and sampler.is_due:
-        sampler.open()
-        loop._set_window(True)

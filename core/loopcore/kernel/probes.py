@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from loopcore.errors import UsageError
+from loopcore.hooks.observer import Observer
 from loopcore.log import plugin_logger
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Probes:
     watching_jobs: bool = False
     deciding: bool = False
     """Whether any policy is registered."""
+    observers: "tuple[Observer, ...]" = ()
+    """The plugins that are compiled observers (`loopcore.hooks.observer`), in the order in which they are called."""
 
     def __init__(self) -> None:
         self._loop: Callable[[], Any] = _nobody
@@ -160,15 +163,19 @@ class Probes:
         except BaseException:
             self.remove_failed(hook, plugin)
 
-    def remove_failed(self, hook: str, plugin: object) -> None:
-        """Remove `plugin`, which raised the current exception in `hook` or in an object that the hook returned."""
+    def remove_failed(self, hook: str, plugin: object) -> bool:
+        """Remove `plugin`, which raised the current exception in `hook` or in an object that the hook returned.
+
+        Returns whether there was one to remove: it may have failed in a nested call or another thread, too.
+        """
         with self._lock:
             name = None if self._plugins is None else self._plugins.name_of(plugin)
             if name is None:
-                return  # it failed in a nested call or another thread, and is already removed
+                return False
             self.failures[name] = self.failures.get(name, 0) + 1
             plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
             self.unregister(plugin)
+            return True
 
     def _resolve(self, plugins: "Plugins") -> None:
         from loopcore.hooks import specs
@@ -178,6 +185,7 @@ class Probes:
             setattr(self, f"watching_{group}", any(self._resolved[hook] for hook in hooks))
         self._policies = {hook: owners[0] for hook in specs.POLICY_HOOKS if (owners := plugins.calls(hook))}
         self.deciding = bool(self._policies)
+        self.observers = tuple(each for _, each in reversed(plugins.named()) if isinstance(each, Observer))
         loop = self.loop
         if loop is not None:
             loop._note_plugins()

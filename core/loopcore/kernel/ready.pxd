@@ -1,9 +1,10 @@
 cimport cython
 
-from loopcore.kernel.meter cimport CallbackSampler
+from loopcore.kernel.observers cimport Observers
 from loopcore.kernel.runnable cimport Runnable
 
 cdef int _READY
+cdef int _QUEUED
 
 
 @cython.final
@@ -14,10 +15,12 @@ cdef class ReadyQueue:
     cdef Py_ssize_t _first
     cdef Py_ssize_t _count
     cdef bint _is_large
-    cdef CallbackSampler _sampler
+    cdef Observers _observers
+    cdef int _source
 
     cpdef object push(self, Runnable runnable)
-    cpdef object report_to(self, CallbackSampler sampler)
+    cpdef object report_to(self, Observers observers)
+    @cython.locals(source=int)
     cdef int _prepare_for(self, Runnable runnable) except -1
     cpdef Runnable pop(self)
     cpdef bint take_only(self, Runnable runnable) except -1

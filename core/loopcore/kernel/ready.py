@@ -8,7 +8,8 @@ the garbage collector runs. So neither makes a call between reading its indices 
 another thread may push, compiled and while it holds the GIL; and `pop` may run in the middle of its `push`.
 """
 
-from loopcore.kernel.meter import CallbackSampler
+from loopcore.hooks.observer import QUEUED
+from loopcore.kernel.observers import Observers
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import READY
 
@@ -28,7 +29,7 @@ SMALL_RING = 64
 LARGE_RING = 1 << 16
 """Entries above which an empty ring is replaced by a small one."""
 
-_READY = READY
+_READY, _QUEUED = READY, QUEUED
 
 
 class ReadyQueue:
@@ -38,18 +39,18 @@ class ReadyQueue:
     allocations. A ring that a burst made large is freed once it is empty.
     """
 
-    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_is_large", "_sampler")
+    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_is_large", "_observers", "_source")
 
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
         self._mask: int = SMALL_RING - 1
-        # Above this many entries `push` does more than write one: when the ring is full; always, if entries are
-        # stamped.
+        # Above this many entries `push` does more than write one: when the ring is full; always, if observers are told.
         self._limit: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0
         self._is_large: bool = False
-        self._sampler: CallbackSampler | None = None
+        self._observers: Observers | None = None
+        self._source: int = _READY  # of all entries that are pushed now; READY for each its own
 
     def __len__(self) -> int:
         return self._count
@@ -63,14 +64,15 @@ class ReadyQueue:
         self._ring[(self._first + self._count) & self._mask] = runnable
         self._count += 1
 
-    def report_to(self, sampler: CallbackSampler | None) -> None:
-        """Report each pushed entry to `sampler`; None ends it."""
-        self._sampler = sampler
-        self._limit = self._mask if sampler is None else -1
+    def report_to(self, observers: Observers | None) -> None:
+        """Tell `observers` of each entry that is pushed; None ends it."""
+        self._observers = observers
+        self._limit = self._mask if observers is None else -1
 
     def _prepare_for(self, runnable: Runnable) -> None:
-        if self._sampler is not None:
-            self._sampler.stamp(runnable, _READY)
+        if self._observers is not None:
+            source = runnable._source() if self._source == _READY else self._source
+            self._observers.note(_QUEUED, runnable, source)
         while self._count > self._mask:
             self._grow()
 
@@ -104,7 +106,7 @@ class ReadyQueue:
         self._ring = small
         self._mask = SMALL_RING - 1
         self._is_large = False
-        self._limit = self._mask if self._sampler is None else -1
+        self._limit = self._mask if self._observers is None else -1
         self._first = 0
 
     def take(self) -> "list[Runnable]":
@@ -133,5 +135,5 @@ class ReadyQueue:
         self._ring = grown
         self._mask = 2 * size - 1
         self._is_large = self._mask >= LARGE_RING
-        self._limit = self._mask if self._sampler is None else -1
+        self._limit = self._mask if self._observers is None else -1
         self._first = 0

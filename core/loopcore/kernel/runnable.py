@@ -11,11 +11,14 @@ an arbitrary Runnable calls `run`.
 
 from typing import Any, Final
 
+from loopcore.kernel.sources import IO
+
 try:
     import cython
 except ImportError:
     from loopcore import _cython as cython
 
+_IO = IO
 _RUN: Final = "_run"
 
 
@@ -41,6 +44,10 @@ class Runnable:
     def _as_seen(self) -> Any:
         """Return the object that programs and hooks know as this one."""
         return self
+
+    def _source(self) -> int:
+        """Return the source of this object as an entry of the ready queue (`loopcore.kernel.sources`)."""
+        return _IO
 
     def _give_up(self) -> None:
         """Drop what this holds until it runs: the loop is closed, so it never runs."""

@@ -5,8 +5,8 @@ from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.inbox cimport Inbox
 from loopcore.kernel.loop_clock cimport LoopClock
 from loopcore.kernel.loop_stats cimport LoopStats
-from loopcore.kernel.meter cimport CallbackSampler
 from loopcore.kernel.microtasks cimport MicrotaskQueues
+from loopcore.kernel.observers cimport Observers
 from loopcore.kernel.poller cimport Poller
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.ready cimport ReadyQueue
@@ -22,6 +22,11 @@ cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS
 cdef int _THREADSAFE
 cdef int _READY
+cdef int _QUEUED
+cdef int _POSTED
+cdef int _CALLBACKS
+cdef int _TICKS
+cdef int _WAITS
 cdef list _NO_EVENTS
 
 
@@ -57,7 +62,10 @@ cdef class Scheduler:
     cdef unsigned long _owner
     cdef LoopClock _clock
     cdef CallbackRunner _runner
-    cdef CallbackSampler _sampler
+    cdef CallbackRunner _plain_runner
+    cdef CallbackRunner _observed_runner
+    cdef readonly Observers _observers
+    cdef object _sampler
     cdef object _policy
     cdef object _task_factory
     cdef list _immediates
@@ -80,7 +88,6 @@ cdef class Scheduler:
     cdef Handle _make_checked_handle(self, object callback, tuple args, object context, str source, str method)
     cdef int _check_call(self, object callback, str method) except -1
     cdef int _check_thread(self) except -1
-    @cython.locals(handles=list, handle=Handle)
     cdef object _empty_inbox(self)
     cdef int _empty_inbox_while_idle(self) except -1
     cdef object _create_by_rule(self, object coro, object name, object context, dict options)
@@ -90,7 +97,6 @@ cdef class Scheduler:
     cdef list _wait(self, double timeout)
     cdef int _finish_tick(self) except -1
     cdef int _stop_measuring(self) except -1
-    cdef int _set_window(self, bint is_open) except -1
     cdef int _set_slow_path_flag(self, int flag, bint on) except -1
-    @cython.locals(sampler=CallbackSampler, observed=bint)
-    cdef int _note_observers(self) except -1
+    @cython.locals(sampler=tuple, wants=int)
+    cpdef object _note_observers(self)

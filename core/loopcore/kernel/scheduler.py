@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from loopcore.hooks import observer
 from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
@@ -26,6 +27,7 @@ from loopcore.kernel.loop_stats import LoopStats, LoopStatsSnapshot, take_loop_s
 from loopcore.kernel.meter import CallbackSampler, Meter
 from loopcore.kernel.microtasks import MicrotaskQueues
 from loopcore.kernel.observed import ObservedRunner, announce_handle
+from loopcore.kernel.observers import Observers
 from loopcore.kernel.phases import Closeable, PhaseCallbacks
 from loopcore.kernel.policies import PendingPolicy
 from loopcore.kernel.poller import Poller
@@ -78,6 +80,8 @@ Ts = TypeVarTuple("Ts")
 _CLOSED, _NOT_RUNNING, _DEBUG = flags.CLOSED, flags.NOT_RUNNING, flags.DEBUG
 _WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
 _THREADSAFE, _READY = THREADSAFE, READY
+_QUEUED, _POSTED, _CALLBACKS = observer.QUEUED, observer.POSTED, observer.BEGINS | observer.ENDS
+_TICKS, _WAITS = observer.TICK_BEGINS | observer.TICK_ENDS, observer.WAIT_BEGINS | observer.WAIT_ENDS
 _NO_EVENTS = phases.NO_EVENTS
 
 FACTORIES_NAME = sys.version_info >= (3, 14)
@@ -92,7 +96,8 @@ class Scheduler:
         "_completions", "_tasks", "slow_callback_duration", "flush_limit", "receive_limit", "_bytes_received",
         "_bytes_sent", "_unflushed", "_watching", "_watching_transports", "_slow_path_flags", "_observed",
         "_tick_observed", "_has_phase_callbacks", "_stopping", "_waiting", "_thread_id",
-        "_owner", "_clock", "_runner", "_sampler", "_policy", "_task_factory", "_immediates",
+        "_owner", "_clock", "_runner", "_plain_runner", "_observed_runner", "_observers", "_sampler", "_policy",
+        "_task_factory", "_immediates",
         "_flushes", "_closing", "_events", "_deferred_events", "_due", "_source", "_current_handle",
         "__weakref__",
     )  # fmt: skip
@@ -143,7 +148,11 @@ class Scheduler:
         self._waiting: bool = False
         self._thread_id: int | None = None
         self._owner: int = 0  # the thread as a C integer, 0 for none: every post from another thread compares it
-        self._runner: CallbackRunner = CallbackRunner(self)
+        self._observers: Observers = Observers(self.probes)
+        # Both exist as long as the loop: the callback that a runner runs may make the loop choose the other.
+        self._plain_runner: CallbackRunner = CallbackRunner(self)
+        self._observed_runner: CallbackRunner = ObservedRunner(self)
+        self._runner: CallbackRunner = self._plain_runner
         self._sampler: Any = None
         self._policy: Any = None
         self._task_factory: Any = None
@@ -170,6 +179,7 @@ class Scheduler:
         self._microtasks = MicrotaskQueues(MICROTASK_BUDGET)
         self._stats = LoopStats()
         self._flushes = ReadyQueue()
+        self._observers = Observers.__new__(Observers)
 
     def __reduce__(self) -> Any:
         # `copy.deepcopy` of an object that refers to a future gets here, and would copy descriptors, which have one
@@ -296,8 +306,8 @@ class Scheduler:
             self._ready.push(handle)
             self._inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
             return handle  # type: ignore[return-value]
-        if self._sampler is not None:
-            self._sampler.stamp(handle, _THREADSAFE)
+        if self._observers.wants & _POSTED:
+            self._observers.note(_POSTED, handle, 0)
         self._inbox.post(handle, not self._slow_path_flags & _NOT_RUNNING)
         if self._slow_path_flags & _CLOSED:
             # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
@@ -463,8 +473,8 @@ class Scheduler:
             handle = self._make_checked_handle(callback, args, context, source, method)
         else:
             handle = make_handle(callback, args, self, context)
-        if self._sampler is not None:
-            self._sampler.stamp(handle, SOURCES.index(source))
+        if self._observers.wants & _QUEUED:
+            self._observers.note(_QUEUED, handle, SOURCES.index(source))
         return handle
 
     def _make_checked_handle(
@@ -500,14 +510,11 @@ class Scheduler:
             self._empty_inbox()
 
     def _empty_inbox(self) -> None:
-        if self._sampler is None or not self._sampler.is_open:
+        self._ready._source = _THREADSAFE  # for observers
+        try:
             self._stats.threadsafe_posts += self._inbox.drain_into(self._ready)
-            return
-        handles = self._inbox.take()
-        self._stats.threadsafe_posts += len(handles)
-        for handle in handles:
-            self._sampler.stamp_posted(handle)
-            self._ready.push(handle)
+        finally:
+            self._ready._source = _READY
 
     # Life
 
@@ -623,7 +630,7 @@ class Scheduler:
             run_phase_callbacks(self, phases.PREPARE)
 
     def _wait(self, timeout: float) -> list[Any]:
-        if self._tick_observed or self._sampler is not None:
+        if self._tick_observed or self._observers.wants & _WAITS:
             return wait_observed(self, timeout)  # type: ignore[no-any-return]
         return self._poller.wait(timeout)
 
@@ -654,10 +661,11 @@ class Scheduler:
         """
         self._check_closed()
         self._check_thread()
-        sampler = CallbackSampler() if self._sampler is None else self._sampler
+        sampler = CallbackSampler(self) if self._sampler is None else self._sampler
         meter: Meter = sampler.lend(window, self._give_back)
         if self._sampler is None:
             self._sampler = sampler
+            self._note_observers()
             if self._thread_id is not None:
                 sampler.resume()
                 self._poller.poll_next()  # that poll opens the first window
@@ -668,15 +676,13 @@ class Scheduler:
             self._stop_measuring()
 
     def _stop_measuring(self) -> None:
-        self._sampler.pause()
-        self._sampler.close()
-        self._sampler.is_timing = False
-        self._set_window(False)
-        self._sampler = None
+        sampler, self._sampler = self._sampler, None
+        sampler.pause()
+        sampler.close()
 
-    def _set_window(self, is_open: bool) -> None:
-        self._ready.report_to(self._sampler if is_open else None)
-        self._note_observers()
+    def _note_slow(self, runnable: Any, seconds: float) -> None:
+        if not self._slow_path_flags & _DEBUG:  # which has reported it
+            self.probes.cold("loopcore_slow_callback", loop=self, runnable=runnable, seconds=seconds)
 
     def _note_plugins(self) -> None:
         """Adopt a changed set of plugins."""
@@ -691,24 +697,23 @@ class Scheduler:
             self._policy = PendingPolicy()
         if self._policy is not None:
             self._policy.update(self)
-            self._note_observers()
+        self._note_observers()
 
     def _set_slow_path_flag(self, flag: int, on: bool) -> None:
         self._slow_path_flags = self._slow_path_flags | flag if on else self._slow_path_flags & ~flag
         self._note_observers()
 
     def _note_observers(self) -> None:
-        """Choose the runner and the tick for the present observers."""
-        sampler = self._sampler
+        """Choose the runner and the tick for the present observers, and what they are told."""
+        sampler = () if self._sampler is None else (self._sampler,)
+        self._observers.choose(sampler + self.probes.observers)
+        wants = self._observers.wants
+        self._ready.report_to(self._observers if wants & _QUEUED else None)
         self._tick_observed = (
             bool(self._slow_path_flags & _WATCHING_TICKS)
-            or (sampler is not None and sampler.is_open)
+            or bool(wants & (_TICKS | _CALLBACKS))
             or (self._policy is not None and self._policy.directs_pending())
             or self.probes.owner("loopcore_poll_timeout") is not None
         )
-        observed = (sampler is not None and sampler.is_timing) or bool(
-            self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES)
-        )
-        if observed != self._observed:
-            self._observed = observed
-            self._runner = ObservedRunner(self) if observed else CallbackRunner(self)
+        self._observed = bool(wants & _CALLBACKS) or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))
+        self._runner = self._observed_runner if self._observed else self._plain_runner

@@ -14,6 +14,7 @@ cdef int _RETURNED
 cdef int _YIELDED
 cdef bint _LISTS
 cdef object _COROUTINE
+cdef int _TASK
 
 
 cdef class Task(Future):
@@ -32,6 +33,7 @@ cdef class Task(Future):
 
     cdef object _run(self)
     cpdef object _as_seen(self)
+    cdef int _source(self) except -1
     cdef int _give_up(self) except -1
     cdef int _schedule_step(self) except -1
     cdef int _step(self, object context) except -1

@@ -25,6 +25,7 @@ from loopcore.kernel.future import Future
 from loopcore.kernel.handle import check_context
 from loopcore.kernel.registry import LISTS_BY_ITSELF, show_tasks
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.kernel.sources import TASK
 
 try:
     import cython
@@ -49,6 +50,7 @@ _CANCELLED = 1
 _FINISHED = 2
 _RETURNED, _YIELDED = 0, 1  # PySendResult's; -1 is an exception
 _LISTS = LISTS_BY_ITSELF
+_TASK = TASK
 _COROUTINE = CoroutineType
 
 UNCANCEL_DROPS = sys.version_info >= (3, 13)
@@ -192,6 +194,9 @@ class Task(Future):
 
     def _as_seen(self) -> Any:
         return seen(self)
+
+    def _source(self) -> int:
+        return _TASK
 
     def _give_up(self) -> None:
         self._shown = None

@@ -8,6 +8,8 @@ from loopcore.ports.operations cimport Operation
 
 cdef list _NO_EVENTS
 cdef double _NEVER
+cdef int _DUE
+cdef double _LONGEST
 cdef long long _RECEIVE_BUDGET
 cdef long long _NO_BUDGET
 cdef int _READABLE

@@ -11,17 +11,30 @@ ran. The functions here know nothing of observers: `loopcore.kernel.observed` ca
 
 from typing import TYPE_CHECKING, Any
 
+from loopcore.hooks.observer import DUE
 from loopcore.kernel import phases, sources
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import LONGEST_WAIT, RECEIVE_BUDGET
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.ports.operations import Operation
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import to_ns
+else:
+    from loopcore._native.interpreter import to_ns
+
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 _NO_EVENTS = phases.NO_EVENTS
 _NEVER = float("inf")
+_DUE = DUE
+_LONGEST = 1e9  # seconds: `call_at(-inf)` is allowed, and nanoseconds are of 64 bits
 _RECEIVE_BUDGET, _NO_BUDGET = RECEIVE_BUDGET, 1 << 62
 _READABLE, _WRITABLE = READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 _IDLE, _PREPARE, _CHECK = phases.IDLE, phases.PREPARE, phases.CHECK
@@ -93,9 +106,9 @@ def collect_due(loop: "Scheduler", now: float) -> None:
     if loop._timers.earliest < limit:
         due = loop._timers.pop_due(limit)
         loop._stats.timers_fired += len(due)
-        if loop._sampler is not None:
+        if loop._observers.wants & _DUE:
             for timer in due:
-                loop._sampler.note_late(now - timer._when)
+                loop._observers.note(_DUE, timer, to_ns(min(now - timer._when, _LONGEST)))
         # Added to, not replaced: a host may have left out `process_ready`, a callback may run a nested tick.
         loop._due = loop._due + due if loop._due else due
 

@@ -12,6 +12,7 @@ import pytest
 import loopcore
 from loopcore import hookimpl
 from loopcore.errors import UsageError
+from loopcore.hooks.observer import WAIT_BEGINS, WAIT_ENDS
 from loopcore.kernel import meter as meter_module
 from loopcore.kernel.meter import WINDOW_RUNS, CallbackSampler, Measurements
 from loopcore.kernel.scheduler import Scheduler
@@ -19,6 +20,18 @@ from loopcore.kernel.sources import SOURCES
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 SECOND = 1_000_000_000
+
+
+class Unmeasured:
+    """The loop of a sampler that a test drives by hand."""
+
+    slow_callback_duration = 1.0
+
+    def _note_observers(self) -> None:
+        pass
+
+    def _note_slow(self, runnable: object, seconds: float) -> None:
+        pass
 
 
 @pytest.fixture
@@ -108,16 +121,16 @@ def test_cancelled_callbacks_are_not_timed(reactor: Scheduler) -> None:
 
 def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    sampler = CallbackSampler()
+    sampler = CallbackSampler(Unmeasured())
     sampler.resume()
     now[0] += 3 * SECOND
-    sampler.wait_begins(True)
+    sampler.note(WAIT_BEGINS, None, 1)
     now[0] += 5 * SECOND
-    sampler.wait_ends()
+    sampler.note(WAIT_ENDS, None, 0)
     now[0] += 1 * SECOND
-    sampler.wait_begins(False)
+    sampler.note(WAIT_BEGINS, None, 0)
     now[0] += 2 * SECOND
-    sampler.wait_ends()
+    sampler.note(WAIT_ENDS, None, 0)
     measured = sampler.snapshot()
     assert (measured.idle_ns, measured.active_ns) == (5 * SECOND, 6 * SECOND)
     assert (measured.tick.count, measured.tick.sum_ns) == (2, 6 * SECOND)  # a wait that cannot block is work
@@ -126,19 +139,19 @@ def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPa
 
 def test_a_wait_in_progress_counts_as_far_as_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    sampler = CallbackSampler()
+    sampler = CallbackSampler(Unmeasured())
     sampler.resume()
-    sampler.wait_begins(True)
+    sampler.note(WAIT_BEGINS, None, 1)
     now[0] += 4 * SECOND
     assert sampler.snapshot().idle_ns == 4 * SECOND
     now[0] += 4 * SECOND
-    sampler.wait_ends()
+    sampler.note(WAIT_ENDS, None, 0)
     assert sampler.snapshot().idle_ns == 8 * SECOND
 
 
 def test_between_two_runs_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    sampler = CallbackSampler()
+    sampler = CallbackSampler(Unmeasured())
     sampler.resume()
     now[0] += SECOND
     sampler.pause()
@@ -151,11 +164,11 @@ def test_between_two_runs_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_last_tick_of_a_run_is_measured_as_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    sampler = CallbackSampler()
+    sampler = CallbackSampler(Unmeasured())
     sampler.resume()
-    sampler.wait_begins(True)
+    sampler.note(WAIT_BEGINS, None, 1)
     now[0] += 2 * SECOND
-    sampler.wait_ends()
+    sampler.note(WAIT_ENDS, None, 0)
     now[0] += 5 * SECOND
     sampler.pause()
     measured = sampler.snapshot()

@@ -1,0 +1,53 @@
+"""Observer: a plugin that the loop calls without Python in between, so that it can stay on in production.
+
+A plugin that is an instance of `Observer` receives the events of its loop through one method, `note`. It may have hooks
+as well. A subclass in Python works on every build; one that is compiled (Cython, `cimport loopcore.hooks.observer`) is
+called as a C function. `loopcore new plugin` makes a project with such a class.
+
+The events, what `note` receives with them, and when:
+
+| event | what | number | when |
+|---|---|---|---|
+| `WAIT_BEGINS` | None | 1 if the wait may block, else 0 | before the backend's wait |
+| `WAIT_ENDS` | None | events of the wait | after it |
+| `TICK_BEGINS`, `TICK_ENDS` | None | 0 | around the phases after the wait |
+| `QUEUED` | a handle, task or other entry | its source | it was put on a queue, or taken over from another thread |
+| `BEGINS`, `ENDS` | the same | its source | around each callback and each step of a task |
+| `DUE` | a timer's handle | how late it is, in ns of the loop's clock | a timer was found due |
+| `POSTED` | a handle | 0 | another thread has posted it |
+
+A source is an index of `loopcore.kernel.sources.SOURCES`. From Python 3.14 on what is queued for a task is the step of
+the task, not the task itself; `get_coro` works on both. Events nest if a callback runs a tick of its own.
+
+An observer may be registered in the middle of a callback: the first event it sees may be an `ENDS`.
+"""
+
+from typing import Any, Final
+
+WAIT_BEGINS: Final = 1
+WAIT_ENDS: Final = 2
+TICK_BEGINS: Final = 4
+TICK_ENDS: Final = 8
+QUEUED: Final = 16
+BEGINS: Final = 32
+ENDS: Final = 64
+DUE: Final = 128
+POSTED: Final = 256
+ALL: Final = 511
+
+
+class Observer:
+    """Base class of observers; see the module. An observer belongs to one loop, through `loop.probes.register`."""
+
+    __slots__ = ("wants",)
+
+    def __init__(self, wants: int = ALL) -> None:
+        self.wants: int = wants
+        """The events to receive, combined with `|`. Read when plugins are registered and removed."""
+
+    def note(self, event: int, what: Any, number: int) -> None:
+        """Called for an event. Thread: the loop's own; for `POSTED` the poster's.
+
+        Must be quick, must not block, and must not keep `what` longer than it has to: the loop's entries are freed, and
+        their identities used again, as soon as they have run. An observer that raises is logged and removed.
+        """
