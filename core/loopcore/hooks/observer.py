@@ -1,8 +1,8 @@
-"""Observer: a plugin that the loop calls without Python in between, so that it can stay on in production.
+"""Observer: what the loop calls without Python in between, so that it can stay on in production.
 
-A plugin that is an instance of `Observer` receives the events of its loop through one method, `note`. It may have hooks
-as well. A subclass in Python works on every build; one that is compiled (Cython, `cimport loopcore.hooks.observer`) is
-called as a C function. `loopcore new plugin` makes a project with such a class.
+A plugin with the hook `loopcore_make_observer` returns an object of a subclass of `Observer`, which receives the events
+of the loop through one method, `note`. A subclass in Python works on every build. One that is compiled (Cython, `cimport
+loopcore.hooks.observer`) is called as a C function; `loopcore new plugin` makes a project with such a class.
 
 The events, what `note` receives with them, and when:
 
@@ -37,7 +37,7 @@ ALL: Final = 511
 
 
 class Observer:
-    """Base class of observers; see the module. An observer belongs to one loop, through `loop.probes.register`."""
+    """Base class of observers; see the module. An observer belongs to one loop."""
 
     __slots__ = ("wants",)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
+    from loopcore.hooks.observer import Observer
     from loopcore.hooks.types import Job, Loop, ReadyOrder, TickBudget
 
 PROJECT = "loopcore"
@@ -79,6 +80,15 @@ GROUPS = {"ticks": TICK_HOOKS, "handles": HOT_HOOKS, "transports": TRANSPORT_HOO
 @hookspec
 def loopcore_loop_created(loop: "Loop", backend: Any) -> None:
     """A loop was created on `backend`, of either port; it has not run yet. Only plugins given at creation see this."""
+
+
+@hookspec
+def loopcore_make_observer(loop: "Loop") -> "Observer | None":
+    """Return an observer of `loop` (`loopcore.hooks.observer`), which is told of every tick, callback and step.
+
+    Called once, when the plugin is registered, which may be before the loop has ever run. Unlike the tick and hot hooks
+    an observer is called without Python in between, if it is compiled. It goes when the plugin is removed.
+    """
 
 
 @hookspec

@@ -12,7 +12,6 @@ import pluggy
 
 from loopcore.errors import UsageError
 from loopcore.hooks import specs
-from loopcore.hooks.observer import Observer
 
 Call: TypeAlias = Callable[..., object]
 Calls: TypeAlias = tuple[tuple[object, Call], ...]
@@ -99,7 +98,7 @@ def _name_for(plugin: object, manager: pluggy.PluginManager) -> str:
 def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
     """Raise UsageError if `plugin` has no hooks, or has one that wraps others: plugins observe."""
     callers = manager.get_hookcallers(plugin) or []
-    if not callers and not isinstance(plugin, Observer):
+    if not callers:
         raise UsageError(f"plugin {name!r} has no hooks; mark its functions with @loopcore.hookimpl")
     for caller in callers:
         if caller.name in specs.POLICY_HOOKS:

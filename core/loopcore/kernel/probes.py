@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from loopcore.errors import UsageError
-from loopcore.hooks.observer import Observer
 from loopcore.log import plugin_logger
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ class Probes:
     watching_jobs: bool = False
     deciding: bool = False
     """Whether any policy is registered."""
-    observers: "tuple[Observer, ...]" = ()
-    """The plugins that are compiled observers (`loopcore.hooks.observer`), in the order in which they are called."""
+    observer_makers: "Calls" = ()
+    """The implementations of `loopcore_make_observer`."""
 
     def __init__(self) -> None:
         self._loop: Callable[[], Any] = _nobody
@@ -185,7 +184,7 @@ class Probes:
             setattr(self, f"watching_{group}", any(self._resolved[hook] for hook in hooks))
         self._policies = {hook: owners[0] for hook in specs.POLICY_HOOKS if (owners := plugins.calls(hook))}
         self.deciding = bool(self._policies)
-        self.observers = tuple(each for _, each in reversed(plugins.named()) if isinstance(each, Observer))
+        self.observer_makers = plugins.calls("loopcore_make_observer")
         loop = self.loop
         if loop is not None:
             loop._note_plugins()

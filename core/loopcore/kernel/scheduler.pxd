@@ -98,5 +98,5 @@ cdef class Scheduler:
     cdef int _finish_tick(self) except -1
     cdef int _stop_measuring(self) except -1
     cdef int _set_slow_path_flag(self, int flag, bint on) except -1
-    @cython.locals(sampler=tuple, wants=int)
+    @cython.locals(wants=int)
     cpdef object _note_observers(self)

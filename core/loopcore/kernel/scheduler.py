@@ -697,6 +697,7 @@ class Scheduler:
             self._policy = PendingPolicy()
         if self._policy is not None:
             self._policy.update(self)
+        self._observers.update(self)
         self._note_observers()
 
     def _set_slow_path_flag(self, flag: int, on: bool) -> None:
@@ -705,8 +706,7 @@ class Scheduler:
 
     def _note_observers(self) -> None:
         """Choose the runner and the tick for the present observers, and what they are told."""
-        sampler = () if self._sampler is None else (self._sampler,)
-        self._observers.choose(sampler + self.probes.observers)
+        self._observers.choose(self._sampler)
         wants = self._observers.wants
         self._ready.report_to(self._observers if wants & _QUEUED else None)
         self._tick_observed = (

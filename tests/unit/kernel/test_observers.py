@@ -23,6 +23,10 @@ class Notes(Observer):
         super().__init__(wants)
         self.notes: list[tuple[str, Any, int]] = []
 
+    @loopcore.hookimpl
+    def loopcore_make_observer(self) -> "Notes":
+        return self
+
     def note(self, event: int, what: Any, number: int) -> None:
         self.notes.append((NAMES[event], what, number))
 
@@ -107,7 +111,7 @@ def test_an_observer_receives_only_what_it_wants(loop: Any) -> None:
 
 
 def test_an_observer_that_raises_is_removed_and_the_loop_goes_on(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Observer):
+    class Broken(Notes):
         def note(self, event: int, what: Any, number: int) -> None:
             raise ZeroDivisionError
 
@@ -118,6 +122,18 @@ def test_an_observer_that_raises_is_removed_and_the_loop_goes_on(loop: Any, capl
     assert ran == [1]
     assert loop.probes.failures == {"broken": 1}
     assert "taken out of the loop" in caplog.text
+
+
+def test_a_plugin_that_makes_anything_else_is_removed(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    class Mistaken:
+        @loopcore.hookimpl
+        def loopcore_make_observer(self) -> Any:
+            return []
+
+    loop.probes.register(Mistaken(), "mistaken")
+    run(loop)
+    assert loop.probes.failures == {"mistaken": 1}
+    assert "not a loopcore.hooks.observer.Observer" in caplog.text
 
 
 def test_without_observers_the_loop_runs_what_it_ran_before(loop: Any) -> None:
