@@ -108,6 +108,7 @@ HOT: Final = (
     "loopcore/transports/",
     "loopcore_backends/epoll.py",
     "loopcore_backends/uring/ring.py",
+    "loopcore_plugins/recorder/",
 )
 """The modules, and folders of modules, that tasks and data pass through."""
 CAUGHT: Final = re.compile(r"__Pyx_GetException\(&(\w+), &(\w+), &(\w+)\)")

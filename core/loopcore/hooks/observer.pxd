@@ -1,4 +1,5 @@
 cdef class Observer:
     cdef public int wants
+    cdef public object failure
 
-    cpdef object note(self, int event, object what, long long number)
+    cdef void tell(self, int event, object what, long long number) noexcept

@@ -1,10 +1,11 @@
 """Observer: what the loop calls without Python in between, so that it can stay on in production.
 
-A plugin with the hook `loopcore_make_observer` returns an object of a subclass of `Observer`, which receives the events
-of the loop through one method, `note`. A subclass in Python works on every build. One that is compiled (Cython, `cimport
-loopcore.hooks.observer`) is called as a C function; `loopcore new plugin` makes a project with such a class.
+A plugin with the hook `loopcore_make_observer` returns an object of a subclass of `Observer`, which is told of the
+events of the loop. A subclass in Python has a method `note`. One that is compiled (Cython, `cimport
+loopcore.hooks.observer`) has a C method `tell` instead, which the loop calls directly; `loopcore new plugin` makes a
+project with such a class.
 
-The events, what `note` receives with them, and when:
+The events, what comes with them, and when:
 
 | event | what | number | when |
 |---|---|---|---|
@@ -39,14 +40,26 @@ ALL: Final = 511
 class Observer:
     """Base class of observers; see the module. An observer belongs to one loop."""
 
-    __slots__ = ("wants",)
+    __slots__ = ("wants", "failure")
 
     def __init__(self, wants: int = ALL) -> None:
         self.wants: int = wants
         """The events to receive, combined with `|`. Read when plugins are registered and removed."""
+        self.failure: BaseException | None = None
+        """The exception because of which the loop removes this observer after the event."""
+
+    def tell(self, event: int, what: Any, number: int) -> None:
+        """Called for an event. Thread: the loop's own; for `POSTED` the poster's.
+
+        A compiled class overrides this. It cannot raise: it sets `failure` instead.
+        """
+        try:
+            self.note(event, what, number)
+        except BaseException as exc:
+            self.failure = exc
 
     def note(self, event: int, what: Any, number: int) -> None:
-        """Called for an event. Thread: the loop's own; for `POSTED` the poster's.
+        """Called for an event, by `tell`.
 
         Must be quick, must not block, and must not keep `what` longer than it has to: the loop's entries are freed, and
         their identities used again, as soon as they have run. An observer that raises is logged and removed.

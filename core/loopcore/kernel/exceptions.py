@@ -82,6 +82,7 @@ _ZEROS: Final = {
     "_is_seen": False,
     "_log_destroy_pending": False,
     "_num_cancels_requested": 0,
+    "_label": 0,
 }
 
 

@@ -121,6 +121,9 @@ class Handle(Runnable):
     def _source(self) -> int:
         return _SOON
 
+    def _work(self) -> Any:
+        return self._callback
+
     def _give_up(self) -> None:
         self.cancel()  # another thread may hold the handle, and can ask whether it will ever run
 

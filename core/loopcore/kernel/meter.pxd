@@ -53,7 +53,8 @@ cdef class CallbackSampler(Observer):
     cdef dict _stamps
     cdef long long _fixed_at
 
-    cpdef object note(self, int event, object what, long long number)
+    cdef void tell(self, int event, object what, long long number) noexcept
+    cdef object _measure(self, int event, object what, long long number)
     cdef object _want(self)
     cpdef object resume(self)
     @cython.locals(works=bint, passed=cython.longlong)

@@ -98,7 +98,7 @@ class Measurements(NamedTuple):
 
 
 class CallbackSampler(Observer):
-    """Measures one loop. Thread: the loop's own, except `note` for POSTED, and `snapshot`."""
+    """Measures one loop. Thread: the loop's own, except `tell` for POSTED, and `snapshot`."""
 
     __slots__ = (
         "window_ns",
@@ -163,8 +163,14 @@ class CallbackSampler(Observer):
         self._stamps: dict[int, tuple[Runnable, int, int]] = {}
         self._fixed_at: int = 0
 
-    def note(self, event: int, what: Any, number: int) -> None:
-        """Measure an event (`Observer.note`)."""
+    def tell(self, event: int, what: Any, number: int) -> None:
+        """Measure an event (`Observer.tell`)."""
+        try:
+            self._measure(event, what, number)
+        except BaseException as exc:
+            self.failure = exc
+
+    def _measure(self, event: int, what: Any, number: int) -> None:
         if event == _BEGINS:
             self._begin(what, number)
         elif event == _ENDS:

@@ -18,8 +18,18 @@ cdef int _TICK_BEGINS
 cdef int _TICK_ENDS
 cdef int _WAIT_BEGINS
 cdef int _WAIT_ENDS
-cdef dict _SOURCES
-cdef tuple _AFTER_THE_WAIT
+cdef list _NO_EVENTS
+cdef str _IDLE
+cdef str _PREPARE
+cdef str _PENDING
+cdef str _IO
+cdef str _CHECK
+cdef str _TIMERS
+cdef str _CLOSE
+cdef int _SOURCE_OF_IO
+cdef int _IMMEDIATE
+cdef int _TIMER
+cdef int _FLUSH
 
 
 cdef class ObservedRunner(CallbackRunner):
@@ -33,6 +43,8 @@ cdef object run_watched(Scheduler loop, Runnable runnable)
 cdef object begin_tick_observed(Scheduler loop)
 @cython.locals(outer_source=int)
 cdef object run_phases_observed(Scheduler loop)
+cdef object _run_phases_at_work(Scheduler loop)
+cdef object _run_phase_from(Scheduler loop, str phase, int source)
 cdef object _run_phase(Scheduler loop, str phase)
 @cython.locals(count=int)
 cdef int _run_work_of(Scheduler loop, str phase) except -1

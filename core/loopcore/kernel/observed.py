@@ -53,14 +53,10 @@ _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = flags.DEBUG, flags.WATCHING_HANDLES
 _NEXT_TICK, _MICROTASK, _READY = sources.NEXT_TICK, sources.MICROTASK, sources.READY
 _BEGINS, _ENDS, _TICK_BEGINS, _TICK_ENDS = observer.BEGINS, observer.ENDS, observer.TICK_BEGINS, observer.TICK_ENDS
 _WAIT_BEGINS, _WAIT_ENDS = observer.WAIT_BEGINS, observer.WAIT_ENDS
-_SOURCES = {
-    phases.PENDING: sources.READY,
-    phases.IO: sources.IO,
-    phases.CHECK: sources.IMMEDIATE,
-    phases.TIMERS: sources.TIMER,
-    phases.CLOSE: sources.FLUSH,
-}
-_AFTER_THE_WAIT = tuple(_SOURCES)
+_IDLE, _PREPARE, _PENDING, _IO = phases.IDLE, phases.PREPARE, phases.PENDING, phases.IO
+_NO_EVENTS = phases.NO_EVENTS
+_CHECK, _TIMERS, _CLOSE = phases.CHECK, phases.TIMERS, phases.CLOSE
+_SOURCE_OF_IO, _IMMEDIATE, _TIMER, _FLUSH = sources.IO, sources.IMMEDIATE, sources.TIMER, sources.FLUSH
 
 
 class ObservedRunner(CallbackRunner):
@@ -149,8 +145,9 @@ def begin_tick_observed(loop: "Scheduler") -> None:
     """Run the phases before the wait."""
     if loop._slow_path_flags & _WATCHING_TICKS:
         loop.probes.fire("loopcore_tick_begin", loop)
-    _run_phase(loop, phases.IDLE)
-    _run_phase(loop, phases.PREPARE)
+    if loop._slow_path_flags & _WATCHING_TICKS or loop._has_phase_callbacks:
+        _run_phase(loop, _IDLE)
+        _run_phase(loop, _PREPARE)
 
 
 def run_phases_observed(loop: "Scheduler") -> None:
@@ -159,15 +156,45 @@ def run_phases_observed(loop: "Scheduler") -> None:
     if loop._observers.wants & _TICK_BEGINS:
         loop._observers.note(_TICK_BEGINS, None, 0)
     try:
-        for phase in _AFTER_THE_WAIT:
-            loop._source = _SOURCES[phase]
-            _run_phase(loop, phase)
+        if loop._slow_path_flags & _WATCHING_TICKS or loop._policy is not None:
+            _run_phase_from(loop, _PENDING, _READY)
+            _run_phase_from(loop, _IO, _SOURCE_OF_IO)
+            _run_phase_from(loop, _CHECK, _IMMEDIATE)
+            _run_phase_from(loop, _TIMERS, _TIMER)
+            _run_phase_from(loop, _CLOSE, _FLUSH)
+        else:
+            _run_phases_at_work(loop)
     finally:
         loop._source = outer_source
         if loop._observers.wants & _TICK_ENDS:
             loop._observers.note(_TICK_ENDS, None, 0)
         if loop._slow_path_flags & _WATCHING_TICKS:
             loop.probes.fire("loopcore_tick_end", loop)
+
+
+def _run_phases_at_work(loop: "Scheduler") -> None:
+    """Run the phases that have work to do, as `run_phases` does, each with the source of its callbacks."""
+    loop._source = _READY
+    run_pending(loop)
+    if loop._events is not _NO_EVENTS:
+        loop._source = _SOURCE_OF_IO
+        run_io(loop)
+    if loop._immediates or loop._has_phase_callbacks:
+        loop._source = _IMMEDIATE
+        run_check(loop)
+    if loop._due:
+        loop._source = _TIMER
+        run_timers(loop)
+    if loop._flushes._count:
+        loop._source = _FLUSH
+        run_flushes(loop)
+    if loop._closing:
+        run_closing(loop)
+
+
+def _run_phase_from(loop: "Scheduler", phase: str, source: int) -> None:
+    loop._source = source
+    _run_phase(loop, phase)
 
 
 def _run_phase(loop: "Scheduler", phase: str) -> None:
@@ -180,16 +207,16 @@ def _run_phase(loop: "Scheduler", phase: str) -> None:
 
 def _run_work_of(loop: "Scheduler", phase: str) -> int:
     count: int
-    if phase == phases.PENDING:
+    if phase is _PENDING:
         directed = loop._policy is not None and loop._policy.directs_pending()
         count = loop._policy.run_pending(loop) if directed else run_pending(loop)
-    elif phase == phases.IO:
+    elif phase is _IO:
         count = run_io(loop)
-    elif phase == phases.CHECK:
+    elif phase is _CHECK:
         count = run_check(loop)
-    elif phase == phases.TIMERS:
+    elif phase is _TIMERS:
         count = run_timers(loop)
-    elif phase == phases.CLOSE:
+    elif phase is _CLOSE:
         run_flushes(loop)
         count = run_closing(loop)
     else:
@@ -202,7 +229,7 @@ def _run_work_of(loop: "Scheduler", phase: str) -> int:
 
 def wait_observed(loop: "Scheduler", timeout: float) -> list[Any]:
     """Wait between the hooks of the poll phase, for less time if a policy asks for it."""
-    if timeout != 0.0 and loop.probes.owner("loopcore_poll_timeout") is not None:
+    if timeout != 0.0 and loop._policy is not None and loop.probes.owner("loopcore_poll_timeout") is not None:
         timeout = _as_it_is_now(loop, _ask_timeout(loop, timeout))
     if not loop._slow_path_flags & _WATCHING_TICKS:
         return _wait_measured(loop, timeout)

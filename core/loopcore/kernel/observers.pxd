@@ -8,9 +8,13 @@ cdef class Observers:
     cdef readonly int wants
     cdef list _made
     cdef tuple _present
+    cdef Observer _sole
     cdef object _probes
 
     @cython.locals(observer=Observer)
     cpdef object choose(self, Observer meter)
-    @cython.locals(observer=Observer)
     cdef int note(self, int event, object what, long long number) except -1
+    @cython.locals(observer=Observer)
+    cdef int _tell_all(self, int event, object what, long long number) except -1
+    cdef int _tell(self, Observer observer, int event, object what, long long number) except -1
+    cpdef object _remove(self, Observer failed)

@@ -15,13 +15,14 @@ from loopcore.log import own_logger
 class Observers:
     """The observers of one loop. Thread: the loop's own, except for events that come from others."""
 
-    __slots__ = ("wants", "_made", "_present", "_probes")
+    __slots__ = ("wants", "_made", "_present", "_sole", "_probes")
 
     def __init__(self, probes: Probes) -> None:
         self.wants: int = 0
         """The events that at least one observer wants."""
         self._made: list[tuple[object, Observer]] = []  # with the plugin
         self._present: tuple[Observer, ...] = ()
+        self._sole: Observer | None = None  # usually there is one, and it wants what is noted
         self._probes: Probes = probes
 
     def update(self, loop: Any) -> None:
@@ -43,27 +44,37 @@ class Observers:
         present = [] if meter is None else [meter]
         present += [observer for _, observer in self._made]
         self._present = tuple(present)
+        self._sole = present[0] if len(present) == 1 else None
         self.wants = 0
         for observer in present:
             self.wants |= observer.wants
 
     def note(self, event: int, what: Any, number: int) -> None:
-        """Tell the observers that want it of an event. One that raises is removed."""
+        """Tell the observers that want it of an event. One that fails is removed."""
+        if self._sole is not None:
+            self._tell(self._sole, event, what, number)
+        else:
+            self._tell_all(event, what, number)
+
+    def _tell_all(self, event: int, what: Any, number: int) -> None:
         for observer in self._present:
             if observer.wants & event:
-                try:
-                    observer.note(event, what, number)
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException:
-                    self._remove(observer)
+                self._tell(observer, event, what, number)
+
+    def _tell(self, observer: Observer, event: int, what: Any, number: int) -> None:
+        observer.tell(event, what, number)
+        if observer.failure is not None:
+            self._remove(observer)
 
     def _remove(self, failed: Observer) -> None:
+        error, failed.failure = failed.failure, None
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            raise error  # of a signal handler
         for plugin, observer in self._made:
             if observer is failed:
-                self._probes.remove_failed("the note() of its observer", plugin)
+                self._probes.remove_failed("its observer", plugin, error)
                 return
-        own_logger.exception("a measurement failed: %r raised", failed)
+        own_logger.error("a measurement failed: %r raised", failed, exc_info=error)
 
 
 def _checked(made: Any) -> Observer | None:

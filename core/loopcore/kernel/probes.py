@@ -6,6 +6,7 @@ changes, into flat tuples of plain calls, and one flag per group (`watching_tick
 there are any. The loop keeps copies of those flags where testing them costs nothing (docs/adr/0016).
 """
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -162,19 +163,16 @@ class Probes:
         except BaseException:
             self.remove_failed(hook, plugin)
 
-    def remove_failed(self, hook: str, plugin: object) -> bool:
-        """Remove `plugin`, which raised the current exception in `hook` or in an object that the hook returned.
-
-        Returns whether there was one to remove: it may have failed in a nested call or another thread, too.
-        """
+    def remove_failed(self, hook: str, plugin: object, error: BaseException | None = None) -> None:
+        """Remove `plugin`, which raised `error` or the current exception in `hook`, or in an object from there."""
         with self._lock:
             name = None if self._plugins is None else self._plugins.name_of(plugin)
             if name is None:
-                return False
+                return  # it failed in a nested call or another thread, and is already removed
             self.failures[name] = self.failures.get(name, 0) + 1
-            plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
+            message = "plugin %r raised in %s and was taken out of the loop"
+            plugin_logger.error(message, name, hook, exc_info=sys.exc_info() if error is None else error)
             self.unregister(plugin)
-            return True
 
     def _resolve(self, plugins: "Plugins") -> None:
         from loopcore.hooks import specs

@@ -49,6 +49,10 @@ class Runnable:
         """Return the source of this object as an entry of the ready queue (`loopcore.kernel.sources`)."""
         return _IO
 
+    def _work(self) -> Any:
+        """Return whose code runs: a coroutine, a callback, or the class of a protocol."""
+        return type(self)
+
     def _give_up(self) -> None:
         """Drop what this holds until it runs: the loop is closed, so it never runs."""
 

@@ -53,7 +53,6 @@ cdef class Scheduler:
     cdef readonly bint _watching
     cdef readonly bint _watching_transports
     cdef int _slow_path_flags
-    cdef bint _observed
     cdef bint _tick_observed
     cdef bint _has_phase_callbacks
     cdef bint _stopping
@@ -98,5 +97,5 @@ cdef class Scheduler:
     cdef int _finish_tick(self) except -1
     cdef int _stop_measuring(self) except -1
     cdef int _set_slow_path_flag(self, int flag, bint on) except -1
-    @cython.locals(wants=int)
+    @cython.locals(wants=int, observed=bint)
     cpdef object _note_observers(self)

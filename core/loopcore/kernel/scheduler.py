@@ -94,7 +94,7 @@ class Scheduler:
     __slots__ = (
         "_ready", "_timers", "_inbox", "_microtasks", "_phase_callbacks", "probes", "_stats", "_poller", "_readiness",
         "_completions", "_tasks", "slow_callback_duration", "flush_limit", "receive_limit", "_bytes_received",
-        "_bytes_sent", "_unflushed", "_watching", "_watching_transports", "_slow_path_flags", "_observed",
+        "_bytes_sent", "_unflushed", "_watching", "_watching_transports", "_slow_path_flags",
         "_tick_observed", "_has_phase_callbacks", "_stopping", "_waiting", "_thread_id",
         "_owner", "_clock", "_runner", "_plain_runner", "_observed_runner", "_observers", "_sampler", "_policy",
         "_task_factory", "_immediates",
@@ -141,7 +141,6 @@ class Scheduler:
         """Whether a plugin watches handles and tasks."""
         self._watching_transports: bool = False
         self._slow_path_flags: int = _NOT_RUNNING
-        self._observed: bool = False  # callbacks are; the runner is an ObservedRunner
         self._tick_observed: bool = False
         self._has_phase_callbacks: bool = False
         self._stopping: bool = False
@@ -423,8 +422,8 @@ class Scheduler:
         self._flushes.push(runnable)
 
     def _take_flush(self, runnable: Runnable) -> bool:
-        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Not in an observed loop."""
-        if self._observed or not self._flushes.take_only(runnable):
+        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Not if hooks are to see it."""
+        if self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES) or not self._flushes.take_only(runnable):
             return False
         self._stats.callbacks += 1
         self._unflushed = 0
@@ -715,5 +714,5 @@ class Scheduler:
             or (self._policy is not None and self._policy.directs_pending())
             or self.probes.owner("loopcore_poll_timeout") is not None
         )
-        self._observed = bool(wants & _CALLBACKS) or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))
-        self._runner = self._observed_runner if self._observed else self._plain_runner
+        observed = bool(wants & _CALLBACKS) or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))
+        self._runner = self._observed_runner if observed else self._plain_runner

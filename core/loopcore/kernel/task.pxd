@@ -30,10 +30,12 @@ cdef class Task(Future):
     cdef public bint _is_seen
     cdef public bint _log_destroy_pending
     cdef public int _num_cancels_requested
+    cdef public unsigned int _label
 
     cdef object _run(self)
     cpdef object _as_seen(self)
     cdef int _source(self) except -1
+    cdef object _work(self)
     cdef int _give_up(self) except -1
     cdef int _schedule_step(self) except -1
     cdef int _step(self, object context) except -1
@@ -54,7 +56,7 @@ cdef class Task(Future):
 @cython.locals(task=Task)
 cpdef Task make_task(Scheduler loop, object coro, object name, object context)
 @cython.locals(step=Task)
-cdef Task make_step(Scheduler loop, object coro, object context, object shown)
+cdef Task make_step(Scheduler loop, object coro, object context, object shown, object name)
 
 
 cdef inline object advance(Task task, object thrown, object context):

@@ -72,6 +72,7 @@ class Task(Future):
         "_is_seen",
         "_log_destroy_pending",
         "_num_cancels_requested",
+        "_label",
     )
 
     def __init__(
@@ -101,6 +102,7 @@ class Task(Future):
         self._how: int = _YIELDED  # what `advance` has returned
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
+        self._label: int = 0  # what a recorder calls the coroutine, if it has asked
         enlist(self)
         if self._scheduler is not None:
             self._scheduler._stats.tasks_created += 1
@@ -197,6 +199,9 @@ class Task(Future):
 
     def _source(self) -> int:
         return _TASK
+
+    def _work(self) -> Any:
+        return self._coro
 
     def _give_up(self) -> None:
         self._shown = None
@@ -374,13 +379,15 @@ class Task(Future):
             delist(self)  # the list holds no reference
 
 
-def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any) -> Task:
+def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any, name: Any) -> Task:
     """Make the Task that runs the coroutine of `shown`, a task of visible.py."""
     step: Task = Task.__new__(Task)
     step._loop = step._scheduler = loop  # the other attributes are already zero or None
     step._coro = coro
     step._context = context
     step._shown = shown
+    if name is not None:
+        step._name = str(name)  # for observers: the task that programs see has its own
     step._is_seen = step._log_destroy_pending = True
     step._registration = 1
     loop._stats.tasks_created += 1

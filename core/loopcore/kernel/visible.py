@@ -80,6 +80,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
         begin(self, coro, name, context)
         self._step: Any = Step.__new__(Step)
         self._step._shown = self
+        self._step._name = None if name is None else str(name)
         try:
             self._step.__init__(coro, loop=loop, context=context, eager_start=eager_start)  # type: ignore[misc]
         finally:
@@ -280,5 +281,5 @@ def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Task:
         check_context(context)
     task: Task = Task.__new__(Task)
     begin(task, coro, name, context)
-    task._step = make_step(loop, coro, context, task)
+    task._step = make_step(loop, coro, context, task, name)
     return task

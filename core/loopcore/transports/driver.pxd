@@ -27,6 +27,7 @@ cdef class Driver(Runnable):
     cdef public long long received
     cdef public long long sent
 
+    cdef object _work(self)
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object count_received(self, Py_ssize_t size)
     cpdef object count_sent(self, Py_ssize_t size)

@@ -113,6 +113,9 @@ class Driver(Runnable):
         self.sent: int = 0
         """Bytes that the kernel has taken so far."""
 
+    def _work(self) -> Any:
+        return type(self) if self.sink is None else self.sink._work()
+
     def __repr__(self) -> str:
         # Debug mode and plugins show what ran: a driver receives for its transport.
         transport: Any = self.sink

@@ -24,6 +24,7 @@ cdef class FlowControl(Sink):
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
+    cdef object _work(self)
     cdef object _begin_flow(self, Scheduler loop)
     cdef Py_ssize_t _unsent(self) except -1
     cdef object _offer(self)

@@ -104,6 +104,9 @@ class FlowControl(Sink):
     def __init__(self, loop: "Scheduler") -> None:
         self._begin_flow(loop)
 
+    def _work(self) -> Any:
+        return type(self._protocol)
+
     def _begin_flow(self, loop: "Scheduler") -> None:
         self._loop: Scheduler = loop
         self._driver: Driver

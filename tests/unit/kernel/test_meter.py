@@ -124,13 +124,13 @@ def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPa
     sampler = CallbackSampler(Unmeasured())
     sampler.resume()
     now[0] += 3 * SECOND
-    sampler.note(WAIT_BEGINS, None, 1)
+    sampler.tell(WAIT_BEGINS, None, 1)
     now[0] += 5 * SECOND
-    sampler.note(WAIT_ENDS, None, 0)
+    sampler.tell(WAIT_ENDS, None, 0)
     now[0] += 1 * SECOND
-    sampler.note(WAIT_BEGINS, None, 0)
+    sampler.tell(WAIT_BEGINS, None, 0)
     now[0] += 2 * SECOND
-    sampler.note(WAIT_ENDS, None, 0)
+    sampler.tell(WAIT_ENDS, None, 0)
     measured = sampler.snapshot()
     assert (measured.idle_ns, measured.active_ns) == (5 * SECOND, 6 * SECOND)
     assert (measured.tick.count, measured.tick.sum_ns) == (2, 6 * SECOND)  # a wait that cannot block is work
@@ -141,11 +141,11 @@ def test_a_wait_in_progress_counts_as_far_as_it_has_come(monkeypatch: pytest.Mon
     now = scripted_clock(monkeypatch)
     sampler = CallbackSampler(Unmeasured())
     sampler.resume()
-    sampler.note(WAIT_BEGINS, None, 1)
+    sampler.tell(WAIT_BEGINS, None, 1)
     now[0] += 4 * SECOND
     assert sampler.snapshot().idle_ns == 4 * SECOND
     now[0] += 4 * SECOND
-    sampler.note(WAIT_ENDS, None, 0)
+    sampler.tell(WAIT_ENDS, None, 0)
     assert sampler.snapshot().idle_ns == 8 * SECOND
 
 
@@ -166,9 +166,9 @@ def test_the_last_tick_of_a_run_is_measured_as_the_others_are(monkeypatch: pytes
     now = scripted_clock(monkeypatch)
     sampler = CallbackSampler(Unmeasured())
     sampler.resume()
-    sampler.note(WAIT_BEGINS, None, 1)
+    sampler.tell(WAIT_BEGINS, None, 1)
     now[0] += 2 * SECOND
-    sampler.note(WAIT_ENDS, None, 0)
+    sampler.tell(WAIT_ENDS, None, 0)
     now[0] += 5 * SECOND
     sampler.pause()
     measured = sampler.snapshot()

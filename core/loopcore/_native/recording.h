@@ -1,0 +1,64 @@
+/* For observers that record: a counter, a buffer as words, whose code a callback runs. recording.py has the same. */
+#ifndef LOOPCORE_RECORDING_H
+#define LOOPCORE_RECORDING_H
+
+#include <Python.h>
+#include <time.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <x86intrin.h>
+#endif
+
+/* Steps of a counter that never stops. How long a step is (some ns) the reader learns from the clock beside it. */
+static inline unsigned long long
+loopcore_counter(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return __rdtsc() >> 4;
+#elif defined(__aarch64__)
+    unsigned long long count;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
+    return count;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return ((unsigned long long)now.tv_sec * 1000000000 + now.tv_nsec) >> 2;
+#endif
+}
+
+/* CPU time of the calling thread, in ns: time.thread_time_ns(). */
+static inline unsigned long long
+loopcore_thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (unsigned long long)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The memory of a writable buffer, which the caller keeps alive and does not resize. */
+static inline unsigned long long *
+loopcore_words(PyObject *buffer)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE) < 0) {
+        return NULL;
+    }
+    unsigned long long *words = view.buf;
+    PyBuffer_Release(&view);
+    return words;
+}
+
+/* The code of a function or method, a type itself, None for anything else. */
+static inline PyObject *
+loopcore_code_of(PyObject *what)
+{
+    if (PyMethod_Check(what)) {
+        what = PyMethod_GET_FUNCTION(what);
+    }
+    if (PyFunction_Check(what)) {
+        return Py_NewRef(PyFunction_GET_CODE(what));
+    }
+    return Py_NewRef(PyType_Check(what) ? what : Py_None);
+}
+
+#endif

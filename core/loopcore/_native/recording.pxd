@@ -1,0 +1,7 @@
+# Declares recording.h; recording.py has the same functions in Python.
+
+cdef extern from "loopcore/_native/recording.h":
+    unsigned long long counter "loopcore_counter" () noexcept
+    unsigned long long thread_cpu_ns "loopcore_thread_cpu_ns" () noexcept
+    unsigned long long *words "loopcore_words" (object buffer) except NULL
+    object code_of "loopcore_code_of" (object what)

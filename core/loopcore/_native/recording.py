@@ -1,0 +1,29 @@
+"""For observers that record: the functions of `recording.h` in Python."""
+
+import time
+from types import FunctionType, MethodType
+from typing import Any
+
+
+def counter() -> int:
+    """Return the steps of a counter that never stops; how long a step is the reader learns from the clock beside it."""
+    return time.monotonic_ns() >> 2
+
+
+def thread_cpu_ns() -> int:
+    """Return the CPU time of the calling thread, in nanoseconds."""
+    return time.thread_time_ns()
+
+
+def words(buffer: Any) -> Any:
+    """Return a writable buffer as words of 64 bits. The caller keeps it alive and does not resize it."""
+    return memoryview(buffer).cast("B").cast("Q")
+
+
+def code_of(what: Any) -> Any:
+    """Return the code of a function or method, a type itself, None for anything else."""
+    if type(what) is MethodType:
+        what = what.__func__
+    if type(what) is FunctionType:
+        return what.__code__
+    return what if isinstance(what, type) else None

@@ -1,0 +1,103 @@
+"""Labels: numbers for the names in a recording. The names are written once, behind the ring.
+
+Thread: any; the loop's own, for the greatest part.
+"""
+
+import functools
+from types import CodeType
+from typing import Any
+
+from loopcore_plugins.recorder.layout import OTHER_LABEL, Word
+from loopcore_plugins.trace.naming import describe_callback
+
+NAMES_SHARE = 2
+"""Names of tasks get one part in this many of the labels and of their room: a program may name each of its tasks."""
+LONGEST_NAME = 200
+ENTRY_POINTS = ("data_received", "buffer_updated", "datagram_received", "connection_made")
+"""The methods of a protocol whose place is taken for that of the class."""
+
+
+class Labels:
+    """The labels of one recording, written into `memory` as `layout` says."""
+
+    def __init__(self, memory: Any, header: Any) -> None:
+        self._memory = memory
+        self._set_word = header
+        view = memoryview(memory)
+        words = view.cast("B").cast("Q")
+        self._at, self._size = words[Word.LABELS_AT], words[Word.LABELS_SIZE]
+        words.release()
+        view.release()
+        self._used = 0
+        self._count = 0
+        self._texts: dict[str, int] = {}
+        self._by_identity: dict[int, int] = {}
+        self._kept: list[object] = []  # what `_by_identity` refers to, so that no other object gets the identity
+        self.dropped = 0
+        """Texts that found no room."""
+
+    def of_code(self, code: Any) -> int:
+        """Return the label of a code object or of a type."""
+        label = self._by_identity.get(id(code))
+        if label is None:
+            label = self._add(*_place_of(code))
+            self._kept.append(code)
+            self._by_identity[id(code)] = label
+        return label
+
+    def of_line(self, function: str, file: str, line: int) -> int:
+        """Return the label of a line of code."""
+        return self._add(function, file, line)
+
+    def of_other(self, what: Any) -> int:
+        """Return the label of a callback that has no code: a function in C, a partial, an object with `__call__`."""
+        inner = what
+        while isinstance(inner, functools.partial):
+            inner = inner.func
+        inner = getattr(inner, "__func__", inner)
+        code = getattr(inner, "__code__", None)
+        return self.of_code(code) if isinstance(code, CodeType) else self._add(describe_callback(what), "", 0)
+
+    def of_name(self, name: str) -> int:
+        """Return the label of a task's name; 0 if there are too many names."""
+        if self._count >= OTHER_LABEL // NAMES_SHARE or self._used >= self._size // NAMES_SHARE:
+            self.dropped += 1
+            return 0
+        return self._add(name, "", 0)
+
+    def of_text(self, text: str) -> int:
+        """Return the label of any text."""
+        return self._add(text, "", 0)
+
+    def _add(self, name: str, file: str, line: int) -> int:
+        text = f"{_one_line(name)}\n{_one_line(file)}\n{line}"
+        label = self._texts.get(text)
+        if label is not None:
+            return label
+        data = text.encode(errors="backslashreplace")
+        end = self._used + 4 + len(data)
+        if end > self._size or self._count + 1 >= OTHER_LABEL:
+            self.dropped += 1
+            return OTHER_LABEL
+        begin = self._at + self._used
+        self._memory[begin : begin + 4 + len(data)] = len(data).to_bytes(4, "little") + data
+        self._used = end
+        self._count += 1
+        self._set_word(Word.LABELS_USED, end)
+        self._texts[text] = self._count
+        return self._count
+
+
+def _one_line(text: str) -> str:
+    return text[-LONGEST_NAME:].replace("\n", " ").replace("\r", " ")
+
+
+def _place_of(code: Any) -> tuple[str, str, int]:
+    if isinstance(code, CodeType):
+        return code.co_qualname, code.co_filename, code.co_firstlineno
+    for name in ENTRY_POINTS:
+        method = getattr(code, name, None)
+        inner = getattr(method, "__code__", None)
+        if isinstance(inner, CodeType):
+            return f"{code.__qualname__}.{name}", inner.co_filename, inner.co_firstlineno
+    return f"{code.__module__}.{code.__qualname__}", "", 0

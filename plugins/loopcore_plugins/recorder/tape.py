@@ -1,0 +1,277 @@
+"""Tape: the observer that writes a loop's events into a ring.
+
+What it does for each event is a test, a label and a record. A step has no record of its end: it lasts until the next
+record that begins something. What took long is looked at more closely, and what took long is rare: the place where a
+task was suspended, the CPU time and the run-queue delay of the thread.
+
+Thread: the loop's own, except `later`.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from loopcore.hooks import observer
+from loopcore.hooks.observer import Observer
+from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.scheduler import Scheduler
+from loopcore.kernel.sources import TASK, THREADSAFE
+from loopcore.kernel.task import Task
+from loopcore_plugins._tasktree import coroutine_stack
+from loopcore_plugins.recorder.labels import Labels
+from loopcore_plugins.recorder.layout import Kind, Outcome
+from loopcore_plugins.recorder.ring import Ring
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython import cast
+    from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns
+    from cython.cimports.loopcore._native.recording import code_of, thread_cpu_ns, words
+else:
+    from loopcore._cython import cast
+    from loopcore._native.interpreter import identity, monotonic_ns
+    from loopcore._native.recording import code_of, thread_cpu_ns, words
+
+if TYPE_CHECKING:
+    from loopcore.hooks.types import Loop
+
+LONG_WAIT_MS = 5
+"""Milliseconds after which the place where a task was suspended is recorded; for one task in a millisecond at most."""
+MEASURE_EVERY_NS = 2_000_000
+"""Between two readings of the thread's CPU time and run-queue delay; they take some 2 us."""
+KEPT_LABELS = 256
+"""Labels that are found without a look into a dict; of two whose code's addresses collide, the later one."""
+SUSPENDED = 4096
+"""Tasks whose last step is remembered; of two whose identities collide, the later one."""
+
+_WANTED = observer.WAIT_BEGINS | observer.WAIT_ENDS | observer.QUEUED | observer.BEGINS | observer.ENDS | observer.DUE
+_WAIT_BEGINS, _WAIT_ENDS, _QUEUED = observer.WAIT_BEGINS, observer.WAIT_ENDS, observer.QUEUED
+_BEGINS, _ENDS, _DUE = observer.BEGINS, observer.ENDS, observer.DUE
+_BEGIN, _WAIT, _WAKE, _SPAWN, _POST = int(Kind.BEGIN), int(Kind.WAIT), int(Kind.WAKE), int(Kind.SPAWN), int(Kind.POST)
+_DONE, _DUE_RECORD, _NAME, _SITE = int(Kind.DONE), int(Kind.DUE), int(Kind.NAME), int(Kind.SITE)
+_RECEIVED, _SENT, _ACCEPTED = int(Kind.RECEIVED), int(Kind.SENT), int(Kind.ACCEPTED)
+_CPU, _RUN_QUEUE, _JOB = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.JOB)
+_RESULT, _EXCEPTION, _CANCELLED = int(Outcome.RESULT), int(Outcome.EXCEPTION), int(Outcome.CANCELLED)
+_TASK, _THREADSAFE = TASK, THREADSAFE
+_PENDING, _STATUS_CANCELLED = 0, 1
+_LONG_WAIT_MS, _MEASURE_EVERY_NS, _SUSPENDED_MASK = LONG_WAIT_MS, MEASURE_EVERY_NS, SUSPENDED - 1
+_MOST_EVENTS = (1 << 16) - 1
+_LOW = (1 << 32) - 1
+_KEPT_MASK, _ADDRESS = KEPT_LABELS - 1, (1 << 48) - 1
+
+
+class Tape(Observer):
+    """Records one loop. `generation` tells its labels from those that an earlier tape gave to the same tasks."""
+
+    __slots__ = (
+        "ring",
+        "labels",
+        "_loop",
+        "_labels_memory",
+        "_kept_labels",
+        "_generation",
+        "_suspended",
+        "_memory",
+        "_is_first",
+        "_now_ns",
+        "_now_ms",
+        "_sites_at",
+        "_measured_at",
+        "_schedstat",
+        "_received",
+        "_sent",
+        "_accepted",
+        "has_later",
+        "_later",
+    )
+
+    def __init__(self, loop: "Loop", ring: Ring, labels: Labels, generation: int) -> None:
+        Observer.__init__(self, _WANTED)
+        self.ring: Ring = ring
+        self.labels: Any = labels
+        self._loop: Scheduler = loop  # type: ignore[assignment]
+        # By the lower bits of the address of code that was labelled: the address, and 16 bits for the label.
+        self._labels_memory: bytearray = bytearray(8 * KEPT_LABELS)
+        self._kept_labels: Any = words(self._labels_memory)
+        self._generation: int = generation & 0xFFFF
+        # By the lower bits of a task's identity: more of them, and the millisecond in which its last step ended.
+        self._memory: bytearray = bytearray(8 * SUSPENDED)
+        self._suspended: Any = words(self._memory)
+        self._is_first: bool = False
+        self._now_ns: int = 0
+        self._now_ms: int = 0
+        self._sites_at: int = 0
+        self._measured_at: int = 0
+        self._schedstat: int = -1
+        self._received: int = self._loop._bytes_received
+        self._sent: int = self._loop._bytes_sent
+        self._accepted: int = self._loop._stats.connections_accepted
+        self.has_later: bool = False
+        self._later: deque[Callable[[], None]] = deque()
+        self._tick(0)
+
+    def later(self, write: Callable[[], None]) -> None:
+        """Call `write` in the loop's thread, at the next tick: it may use the ring. Thread: any."""
+        self._later.append(write)
+        self.has_later = True
+
+    def follow_thread(self) -> None:
+        """Measure the calling thread from now on; the loop runs in it."""
+        self.close()
+        try:
+            self._schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # not Linux, or a kernel without it
+            self._schedstat = -1
+        self._measured_at = 0
+
+    def close(self) -> None:
+        """Release the descriptor. Idempotent."""
+        if self._schedstat >= 0:
+            os.close(self._schedstat)
+            self._schedstat = -1
+
+    def tell(self, event: int, what: Any, number: int) -> None:
+        """Record an event (`Observer.tell`)."""
+        if event == _BEGINS:
+            if number == _TASK:
+                self._check_wait(cast(Task, what))
+            label = self._label_of(cast(Runnable, what), number)
+            if self._is_first:  # since the wait, which ended just now
+                self._is_first = False
+                self.ring.add(_BEGIN, number, label, identity(what))
+            else:
+                self.ring.put(_BEGIN, number, label, identity(what))
+        elif event == _ENDS:
+            if number == _TASK:
+                self._end_step(cast(Task, what))
+        elif event == _QUEUED:
+            self._queued(cast(Runnable, what), number)
+        elif event == _WAIT_BEGINS:
+            self.ring.put(_WAIT, number, 0, 0)
+        elif event == _WAIT_ENDS:
+            self._tick(number)
+        elif event == _DUE:
+            self.ring.add(_DUE_RECORD, 0, 0, max(self._now_ns - number, 0))
+
+    def _queued(self, runnable: Runnable, source: int) -> None:
+        kind = _POST if source == _THREADSAFE else _WAKE
+        label = 0
+        if source == _TASK:
+            task: Task = cast(Task, runnable)
+            is_new = task._label >> 16 != self._generation and task._fut_waiter is None
+            kind = _SPAWN if is_new else _WAKE
+            label = self._label_of(runnable, source)
+        self.ring.add(kind, source, label, identity(runnable))
+
+    def _label_of(self, runnable: Runnable, source: int) -> int:
+        if source == _TASK:
+            task: Task = cast(Task, runnable)
+            if task._label >> 16 != self._generation:
+                self._slowly(_NAME, task)
+            return task._label & 0xFFFF
+        work = runnable._work()
+        code = identity(code_of(work))
+        kept = self._kept_labels[code >> 4 & _KEPT_MASK]
+        return kept & 0xFFFF if kept >> 16 == code & _ADDRESS else self._slowly(_BEGIN, work)
+
+    def _slowly(self, what: int, subject: Any) -> int:
+        """Do a part that calls Python, and so may fail: name a task, record its site, measure, or return a label."""
+        try:
+            if what == _NAME:
+                self._name(subject)
+            elif what == _SITE:
+                self._record_site(subject)
+            elif what == _CPU:
+                self._measure()
+            elif what == _JOB:
+                self._write_later()
+            else:
+                return self._label_of_work(subject)
+        except BaseException as exc:
+            self.failure = exc
+        return 0
+
+    def _label_of_work(self, work: Any) -> int:
+        code = code_of(work)
+        return int(self.labels.of_other(work)) if code is None else self._label_of_code(code)
+
+    def _label_of_code(self, code: Any) -> int:
+        address = identity(code)
+        kept = self._kept_labels[address >> 4 & _KEPT_MASK]
+        if kept >> 16 == address & _ADDRESS:
+            return kept & 0xFFFF
+        label = int(self.labels.of_code(code))
+        self._kept_labels[address >> 4 & _KEPT_MASK] = (address & _ADDRESS) << 16 | label
+        return label
+
+    def _name(self, task: Task) -> None:
+        coro = task._coro
+        code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None) or type(coro)
+        task._label = self._generation << 16 | self._label_of_code(code)
+        if task._name is not None:
+            label = self.labels.of_name(task._name)
+            if label:
+                self.ring.add(_NAME, 0, label, identity(task))
+
+    def _end_step(self, task: Task) -> None:
+        if task._status == _PENDING:
+            number = identity(task) >> 4
+            self._suspended[number & _SUSPENDED_MASK] = (number & _LOW) << 32 | self._now_ms
+        else:
+            outcome = _EXCEPTION if task._exception is not None else _RESULT
+            if task._status == _STATUS_CANCELLED:
+                outcome = _CANCELLED
+            self.ring.add(_DONE, outcome, 0, identity(task))
+
+    def _check_wait(self, task: Task) -> None:
+        number = identity(task) >> 4
+        last = self._suspended[number & _SUSPENDED_MASK]
+        was_long = last >> 32 == number & _LOW and self._now_ms - (last & _LOW) >= _LONG_WAIT_MS
+        if was_long and self._sites_at != self._now_ms:
+            self._sites_at = self._now_ms
+            self._slowly(_SITE, task)
+
+    def _record_site(self, task: Task) -> None:
+        for place in coroutine_stack(task._coro):
+            label = self.labels.of_line(place.function, place.file, place.line)
+            self.ring.add(_SITE, 0, label, identity(task))
+
+    def _tick(self, events: int) -> None:
+        now = monotonic_ns()
+        self._now_ns = now
+        self._now_ms = now // 1_000_000 & _LOW
+        self._is_first = True
+        self.ring.tick(min(events, _MOST_EVENTS), now)
+        if now - self._measured_at >= _MEASURE_EVERY_NS:
+            self._measured_at = now
+            self._slowly(_CPU, None)
+        if self.has_later:
+            self._slowly(_JOB, None)
+
+    def _measure(self) -> None:
+        self._count_bytes()
+        if self._schedstat >= 0:
+            self.ring.add(_CPU, 0, 0, thread_cpu_ns())
+            self.ring.add(_RUN_QUEUE, 0, 0, int(os.pread(self._schedstat, 64, 0).split()[1]))
+
+    def _write_later(self) -> None:
+        self.has_later = False
+        while self._later:
+            self._later.popleft()()
+
+    def _count_bytes(self) -> None:
+        loop = self._loop
+        if loop._bytes_received != self._received:
+            self.ring.add(_RECEIVED, 0, 0, loop._bytes_received - self._received)
+            self._received = loop._bytes_received
+        if loop._bytes_sent != self._sent:
+            self.ring.add(_SENT, 0, 0, loop._bytes_sent - self._sent)
+            self._sent = loop._bytes_sent
+        if loop._stats.connections_accepted != self._accepted:
+            self.ring.add(_ACCEPTED, 0, 0, loop._stats.connections_accepted - self._accepted)
+            self._accepted = loop._stats.connections_accepted
