@@ -8,6 +8,7 @@ import loopcore
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 from loopcore_plugins.watchdog.report import describe, summarize
+from loopcore_plugins.watchdog.request import RequestReader
 from loopcore_plugins.watchdog.stall import Stall
 from loopcore_plugins.watchdog.watch import Watch
 from loopcore_plugins.watchdog.watch_thread import watch_thread
@@ -27,9 +28,18 @@ class Watchdog:
     `threshold`: seconds without progress after which a loop counts as stalled. A stall of twice that is always found.
     `report_every`: the least seconds between two reports in the log; hooks and counters include every stall.
     `max_reports`: how many reports are written in all; 0 for none, if only hooks and counters are wanted.
+    `context`: a context variable as "module:variable", whose value in the stalled task is reported.
+    Raises UsageError for invalid options.
     """
 
-    def __init__(self, *, threshold: float = 0.2, report_every: float = 1.0, max_reports: int = 1000) -> None:
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.2,
+        report_every: float = 1.0,
+        max_reports: int = 1000,
+        context: str | None = None,
+    ) -> None:
         if not SHORTEST <= threshold <= LONGEST:
             raise UsageError(f"threshold must be a number of seconds from {SHORTEST} to {LONGEST}, not {threshold}")
         if not report_every >= 0 or max_reports < 0:
@@ -37,6 +47,7 @@ class Watchdog:
         self.threshold = threshold
         self.report_every = report_every
         self.max_reports = max_reports
+        self._requests = RequestReader(context)
         self._watches: dict[int, Watch] = {}
         self._causes: Counter[str] = Counter()
         self._seconds = 0.0
@@ -67,7 +78,8 @@ class Watchdog:
     def loopcore_run_started(self, loop: Any) -> None:
         """Start watching `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
-            watch = Watch(loop, self.threshold, self._note, watch_thread().hurry, self._ignore)
+            hurry = watch_thread().hurry
+            watch = Watch(loop, self.threshold, self._note, hurry, self._ignore, self._requests.read)
             self._watches[id(loop)] = watch
             watch_thread().add(watch)
 

@@ -56,7 +56,13 @@ class Watch:
     """One run of `loop`, in the thread that creates this. Afterwards: the watch thread, except `_note_end`."""
 
     def __init__(
-        self, loop: Any, threshold: float, listener: Listener, hurry: Callable[[], None], ignored: Callable[[], None]
+        self,
+        loop: Any,
+        threshold: float,
+        listener: Listener,
+        hurry: Callable[[], None],
+        ignored: Callable[[], None],
+        read_request: Callable[[Any], dict[str, str] | None],
     ) -> None:
         self.loop = loop
         self.threshold = threshold
@@ -67,6 +73,7 @@ class Watch:
         self._listener = listener
         self._hurry = hurry
         self._ignored = ignored
+        self._read_request = read_request
         self._ticks: int = loop.counters().ticks
         self._moved = Moment.take({self.thread_id: self.clock})
         """The first check in the current tick."""
@@ -165,6 +172,9 @@ class Watch:
             views = view_tasks(self.loop)
             stall.task = views.get(where.task)
             stall.awaited_by = tuple(awaiting(views, where.task))
+            task = running_task(self.loop)
+            if id(task) == where.task:
+                stall.request = self._read_request(task)
         if cause == "gil":
             stall.holder = self._holder(begin, end)
         return stall
