@@ -84,6 +84,18 @@ class Watch:
         self._stall: Stall | None = None
         self._ended: float | None = None
 
+    @property
+    def stall(self) -> Stall | None:
+        """The stall under way, once it was found. Thread: any."""
+        return self._stall
+
+    def stuck_for(self, now: float) -> float:
+        """Return for how many seconds the loop has been in one tick, outside its wait, at `now`. Thread: any."""
+        ticks, moved = self._ticks, self._moved
+        if self.gone or self.loop.is_waiting() or self.loop.counters().ticks != ticks:
+            return 0.0
+        return now - moved.now
+
     def look(self, moment: Moment, collections: Collections) -> None:
         """Check, and report a stall that begins, continues or ends."""
         waiting, ticks = self.loop.is_waiting(), self.loop.counters().ticks
@@ -99,7 +111,9 @@ class Watch:
         elif moment.late >= self.threshold and not self.gone:
             self._report_late(previous, moment, collections, waiting)
         if not stuck:
-            self._ticks, self._moved, self._late, self._where = ticks, moment, 0.0, Where()
+            self._late, self._where = 0.0, Where()
+            self._moved = moment  # before `_ticks`, for `stuck_for`
+            self._ticks = ticks
         self.suspicious = not waiting
 
     def _begin(self, moment: Moment, collections: Collections) -> None:
