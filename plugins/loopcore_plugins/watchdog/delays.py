@@ -1,8 +1,8 @@
 """DelaySampler: how long a callback that comes from another thread waits for the loop, sampled.
 
-The watch thread takes a sample about five times a second. A loop that waits has no delay, and is left alone, but for a
-callback every few seconds that proves that a wake reaches it. To a loop that works a callback is posted, and the sample
-is the time until it runs; until then, its age. A stall of two seconds gives ten samples: 2 s, 1.8 s, 1.6 s ...
+The watch thread takes a sample about five times a second. A loop that waits has no delay, and is left alone, except for
+a callback every few seconds, which proves that it can be woken. To a loop that works a callback is posted, and the
+sample is the time until it runs; until then, its age. A stall of two seconds gives ten samples: 2 s, 1.8 s, 1.6 s ...
 """
 
 from collections import deque
@@ -56,7 +56,7 @@ class DelaySampler:
         pending = self._posts - self._answers
         if not pending and self._loop.is_waiting() and now - self._posted < HEARTBEAT:
             self._samples.append(_Sample(now, 0.0))
-        elif pending < MOST:  # else the oldest of those that are kept tells enough
+        elif pending < MOST:  # otherwise the age of the oldest is all that matters
             self._post(_Sample(now))
 
     def _post(self, sample: _Sample) -> None:

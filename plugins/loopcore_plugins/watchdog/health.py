@@ -6,7 +6,7 @@ over the last seconds is within a limit, and the program has not called `set_rea
 
 The answers are computed when they are asked for, in the thread that asks, from counters of the loops and the stacks of
 their threads. They need neither a loop nor a lock that a loop's thread may hold. They cover all loops of the process
-whose watchdog has probes: these share their process's fate.
+whose watchdog has probes, because a platform restarts the process as a whole.
 """
 
 import json
@@ -53,7 +53,7 @@ class Run(NamedTuple):
         return {"cause": "delay", "delay": round(delay, 3), "max_delay": self.max_delay} | self._where()
 
     def _where(self) -> dict[str, str]:
-        """Return what the loop runs now."""
+        """Return the line that the loop executes now, and its task, as far as they are known."""
         stall = self.watch.stall
         place = None if stall is None else stall.place
         if place is None and not self.watch.loop.is_waiting():
@@ -90,8 +90,9 @@ def remove(run: Run) -> None:
 def set_ready(ready: bool, reason: str = "") -> None:
     """Say whether this process wants requests: `/readyz` fails after `set_ready(False)`, until `set_ready(True)`.
 
-    `reason` is part of the answer. It needs no loop and no plugin, so it may be called at any time: before the first
-    loop, while a cache is filled, or at the end, before the server stops. A forked child is ready. Thread: any.
+    `reason` is part of the answer. This needs neither a loop nor the plugin, so it can be called at any time: before
+    the first loop, while a cache is filled, or at the end, before the server stops. A forked child is ready. Thread:
+    any.
     """
     _process.not_ready = {} if ready else {"cause": "program", "reason": reason}
 
