@@ -12,8 +12,8 @@ BEGIN = "<!-- metrics: written by `python -m tests.docs.metrics_page`; what is c
 END = "<!-- end of metrics -->\n"
 
 HEAD = """
-| Prometheus | OpenTelemetry | kind, unit | labels | meaning |
-|------------|---------------|------------|--------|---------|
+| Prometheus | OpenTelemetry | kind, unit | labels | attributes | meaning |
+|------------|---------------|------------|--------|------------|---------|
 """
 KINDS = {"updown": "up-down"}
 
@@ -21,8 +21,9 @@ KINDS = {"updown": "up-down"}
 def row(metric: Metric) -> str:
     """Return the line of a metric."""
     labels = ", ".join(f"`{label}`" for label in metric.labels)
+    attributes = ", ".join(f"`{label.attribute}`" for label in metric.dimensions)
     kind = f"{KINDS.get(metric.kind, metric.kind)}, {metric.unit}"
-    return f"| `{metric.prometheus_name}` | `{metric.name}` | {kind} | {labels} | {metric.help} |\n"
+    return f"| `{metric.prometheus_name}` | `{metric.name}` | {kind} | {labels} | {attributes} | {metric.help} |\n"
 
 
 def page() -> str:

@@ -3,11 +3,15 @@
 Names follow OpenTelemetry's conventions (dots, units apart, in UCUM); Prometheus' names follow by its usual rules: dots
 become underscores, the base unit is appended, and `_total` to counters. Every metric also has the labels `loop` and
 `backend`.
+
+OpenTelemetry's semantic conventions (1.44) have no metrics of a Python event loop; those of Node's are in Node's
+namespace, and are the model for ours. Attributes have namespaces; where a convention has an attribute for the same
+thing, that one is used.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from loopcore import Histogram, HistogramSnapshot
 from loopcore_plugins.metrics.snapshot import LoopSnapshot
@@ -23,6 +27,15 @@ BOUNDS: Final = tuple(Histogram.bounds()[index] / 1e9 for index in _EXPORTED)
 """Upper bounds of exported buckets, in seconds: powers of two nanoseconds, 1 µs to 17 s, where counts are exact."""
 
 
+class Label(NamedTuple):
+    """A dimension of a metric: a label of Prometheus, an attribute of OpenTelemetry."""
+
+    name: str
+    attribute: str
+    values: Mapping[str, str] = {}
+    """The values that OpenTelemetry spells differently, with its spelling."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric. `read` returns, for a snapshot, the values of `labels`, each with its figure."""
@@ -32,8 +45,13 @@ class Metric:
     unit: str
     """In UCUM: s, By, 1, or the name of the counted things, in braces."""
     help: str
-    labels: tuple[str, ...]
+    dimensions: tuple[Label, ...]
     read: Callable[[LoopSnapshot], Iterable[Reading]]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels in Prometheus."""
+        return tuple(label.name for label in self.dimensions)
 
     @property
     def base_unit(self) -> str:
@@ -62,7 +80,7 @@ def _one(name: str, kind: Kind, unit: str, text: str, read: Callable[[LoopSnapsh
 
 
 def _by(
-    label: str, name: str, kind: Kind, unit: str, text: str, read: Callable[[LoopSnapshot], dict[str, Value]]
+    label: Label, name: str, kind: Kind, unit: str, text: str, read: Callable[[LoopSnapshot], dict[str, Value]]
 ) -> Metric:
     return Metric(
         name, kind, unit, text, (label,), lambda snapshot: [((key,), value) for key, value in read(snapshot).items()]
@@ -89,6 +107,17 @@ def _jobs(snapshot: LoopSnapshot) -> Iterable[Reading]:
             yield (name, outcome), count
 
 
+_STATE: Final = Label("state", "loopcore.eventloop.state")
+_SOURCE: Final = Label("source", "loopcore.callback.source")
+_TASK_OUTCOME: Final = Label("outcome", "loopcore.task.outcome")
+_EXECUTOR: Final = Label("pool", "loopcore.executor.name")
+_JOB_OUTCOME: Final = Label("outcome", "loopcore.executor.job.outcome")
+_KIND: Final = Label("kind", "loopcore.transport.kind")
+_PAUSED: Final = Label("direction", "loopcore.transport.direction")
+_IO: Final = Label("direction", "network.io.direction", {"received": "receive", "sent": "transmit"})
+_CONNECTION_OUTCOME: Final = Label("outcome", "loopcore.connection.outcome")
+_CAUSE: Final = Label("cause", "loopcore.stall.cause")
+
 _LOOP: Final = "loopcore.eventloop"
 _POOL: Final = "loopcore.executor"
 _TRANSPORT: Final = "loopcore.transport"
@@ -96,7 +125,7 @@ _TRANSPORT: Final = "loopcore.transport"
 CATALOGUE: Final = (
     # The loop
     _by(
-        "state",
+        _STATE,
         f"{_LOOP}.time",
         "counter",
         "s",
@@ -160,7 +189,7 @@ CATALOGUE: Final = (
         "loopcore.callbacks", "counter", "{callback}", "Callbacks and task steps run.", lambda s: s.counters.callbacks
     ),
     _by(
-        "source",
+        _SOURCE,
         "loopcore.callback.queue_time",
         "histogram",
         "s",
@@ -168,7 +197,7 @@ CATALOGUE: Final = (
         lambda s: _seen(s.measurements.queue_time),
     ),
     _by(
-        "source",
+        _SOURCE,
         "loopcore.callback.duration",
         "histogram",
         "s",
@@ -202,11 +231,11 @@ CATALOGUE: Final = (
     # Tasks
     _one("loopcore.tasks.live", "updown", "{task}", "Tasks that have not ended.", lambda s: s.counters.tasks_live),
     _one("loopcore.tasks.created", "counter", "{task}", "Tasks created.", lambda s: s.counters.tasks_created),
-    _by("outcome", "loopcore.tasks.finished", "counter", "{task}", "Tasks that have ended.", _ended),
+    _by(_TASK_OUTCOME, "loopcore.tasks.finished", "counter", "{task}", "Tasks that have ended.", _ended),
     _one("loopcore.task.steps", "counter", "{step}", "Steps of tasks.", lambda s: s.counters.task_steps),
     # Executors
     _by(
-        "pool",
+        _EXECUTOR,
         f"{_POOL}.queue.length",
         "updown",
         "{job}",
@@ -214,16 +243,16 @@ CATALOGUE: Final = (
         lambda s: {name: pool.waiting for name, pool in s.pools.items()},
     ),
     _by(
-        "pool",
+        _EXECUTOR,
         f"{_POOL}.running",
         "updown",
         "{job}",
         "Jobs that run.",
         lambda s: {name: pool.running for name, pool in s.pools.items()},
     ),
-    Metric(f"{_POOL}.jobs", "counter", "{job}", "Jobs that have ended.", ("pool", "outcome"), _jobs),
+    Metric(f"{_POOL}.jobs", "counter", "{job}", "Jobs that have ended.", (_EXECUTOR, _JOB_OUTCOME), _jobs),
     _by(
-        "pool",
+        _EXECUTOR,
         f"{_POOL}.queue_time",
         "histogram",
         "s",
@@ -231,7 +260,7 @@ CATALOGUE: Final = (
         lambda s: _seen({name: pool.queue_time for name, pool in s.pools.items()}),
     ),
     _by(
-        "pool",
+        _EXECUTOR,
         f"{_POOL}.run_time",
         "histogram",
         "s",
@@ -239,9 +268,9 @@ CATALOGUE: Final = (
         lambda s: _seen({name: pool.run_time for name, pool in s.pools.items()}),
     ),
     # Transports
-    _by("kind", f"{_TRANSPORT}.open", "updown", "{transport}", "Transports open.", lambda s: {**s.transports.open}),
+    _by(_KIND, f"{_TRANSPORT}.open", "updown", "{transport}", "Transports open.", lambda s: {**s.transports.open}),
     _by(
-        "kind",
+        _KIND,
         f"{_TRANSPORT}.opened",
         "counter",
         "{transport}",
@@ -249,7 +278,7 @@ CATALOGUE: Final = (
         lambda s: {**s.transports.opened},
     ),
     _by(
-        "direction",
+        _PAUSED,
         f"{_TRANSPORT}.paused",
         "updown",
         "{transport}",
@@ -257,7 +286,7 @@ CATALOGUE: Final = (
         lambda s: {**s.transports.paused},
     ),
     _by(
-        "direction",
+        _PAUSED,
         f"{_TRANSPORT}.pauses",
         "counter",
         "{pause}",
@@ -265,7 +294,7 @@ CATALOGUE: Final = (
         lambda s: {**s.transports.pauses},
     ),
     _by(
-        "direction",
+        _IO,
         f"{_TRANSPORT}.io",
         "counter",
         "By",
@@ -273,7 +302,7 @@ CATALOGUE: Final = (
         lambda s: {"received": s.counters.bytes_received, "sent": s.counters.bytes_sent},
     ),
     _by(
-        "outcome",
+        _CONNECTION_OUTCOME,
         "loopcore.connections",
         "counter",
         "{connection}",
@@ -283,7 +312,7 @@ CATALOGUE: Final = (
     # Failures
     _one("loopcore.stall.active", "updown", "{stall}", "Stalls under way.", lambda s: s.stalls.active),
     _by(
-        "cause",
+        _CAUSE,
         "loopcore.stalls",
         "counter",
         "{stall}",
@@ -291,7 +320,7 @@ CATALOGUE: Final = (
         lambda s: {cause: histogram.count for cause, histogram in s.stalls.durations.items()},
     ),
     _by(
-        "cause",
+        _CAUSE,
         "loopcore.stall.duration",
         "histogram",
         "s",

@@ -1,13 +1,16 @@
-"""The endpoint: an HTTP server that Prometheus scrapes.
+"""The endpoint: an HTTP server that Prometheus scrapes, and that a platform probes (plugin `watchdog`).
 
-There is one for all loops that name the same address: it opens with the first, and closes with the last. It runs in
-separate threads, so a stalled loop is scraped like any other. After a fork the child has none until it makes one.
+There is one for all loops and plugins that name the same address: it opens with the first, and closes with the last.
+It runs in separate threads, so a stalled loop is scraped like any other. After a fork the child has none until it makes
+one.
 
 One thread accepts, and each client has another while it is served. The number of clients is bounded, and so is a
 client's time, from its connection to the end of the answer: the accepting thread closes connections that take
 longer. (A socket's timeout starts again with each byte that trickles in.)
 """
 
+import errno
+import logging
 import math
 import os
 import socket
@@ -16,12 +19,19 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
-from loopcore_plugins.metrics.prometheus import join_registry, make_app
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+Routes: TypeAlias = "Mapping[str, WSGIApplication]"
+"""WSGI applications by path. They are called in the endpoint's threads."""
 
 logger = plugin_logger.getChild("metrics")
 
@@ -54,7 +64,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
     request_queue_size = 64  # bursts of connections are refused with an answer, not by a full queue
     allow_reuse_port = False  # on by default from Python 3.14: two workers would share one port
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, app: "WSGIApplication") -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.refused = 0
         self._served: dict[socket.socket, _Client] = {}
@@ -62,7 +72,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self._ended: deque[socket.socket] = deque()
         """Clients whose threads have ended. Lock-free: a collection under a lock may close a loop, and wait for us."""
         super().__init__((host, port), _Handler)
-        self.set_app(make_app())
+        self.set_app(app)
 
     def server_bind(self) -> None:
         # Skips the base class's look-up of the host name, which may take long.
@@ -109,7 +119,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
             super().process_request(request, client_address)
             return
         if not self.refused:
-            logger.warning("metrics are being served to %d clients, more are refused: %s", MOST_CLIENTS, client_address)
+            logger.warning("%d clients are being served, more are refused: %s", MOST_CLIENTS, client_address)
         self.refused += 1
         request.setblocking(False)
         with suppress(OSError):
@@ -143,11 +153,12 @@ class _Handler(WSGIRequestHandler):
 
 
 class Endpoint:
-    """An HTTP server for prometheus_client's default registry. Raises OSError if no port of `ports` is free."""
+    """An HTTP server for the routes of its users. Raises OSError if no port of `ports` is free."""
 
     def __init__(self, host: str, ports: range) -> None:
-        self._server = _bind(host, ports)
-        self.users = 0
+        self._server = _bind(host, ports, self._answer)
+        self.users: list[Routes] = []
+        """The routes of each user; the earliest user that has a path answers it."""
         self._is_stopping = False
         self._thread = threading.Thread(target=self._serve, name="loopcore-metrics", daemon=True)
         self._thread.start()
@@ -174,19 +185,29 @@ class Endpoint:
         """In a forked child: close the copies of the port and its connections."""
         self._server.drop()
 
+    def _answer(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        users = self.users.copy()
+        for routes in users:
+            app = routes.get(environ["PATH_INFO"])
+            if app is not None:
+                return app(environ, start_response)
+        known = " ".join(sorted({path for routes in users for path in routes}))
+        start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"not found; the paths of this port are {known}\n".encode()]
+
     def _serve(self) -> None:
         while not self._is_stopping:
             self._server.serve_next()
         self._server.server_close()
 
 
-def _bind(host: str, ports: range) -> _Server:
+def _bind(host: str, ports: range, app: "WSGIApplication") -> _Server:
     for port in ports[:-1]:
         try:
-            return _Server(host, port)
+            return _Server(host, port, app)
         except OSError:
             continue
-    return _Server(host, ports[-1])
+    return _Server(host, ports[-1], app)
 
 
 # Reentrant: a garbage collection under it may close a dropped loop, which releases its endpoint.
@@ -194,25 +215,49 @@ _lock = threading.RLock()
 _endpoints: dict[tuple[str, range], Endpoint] = {}
 
 
-def open_endpoint(host: str, ports: range) -> Endpoint:
-    """Return the endpoint at this address, made if there is none; the caller releases it with `close_endpoint`.
+def port_range(plugin: str, port: int, ports: int) -> range:
+    """Return the `ports` ports from `port` on, options of `plugin`. Raises UsageError if they are out of range."""
+    if 0 <= port <= 65535 and 1 <= ports <= 65536 - port:
+        return range(port, port + ports)
+    options = f"port={port}" if ports == 1 else f"port={port} with ports={ports}"
+    raise UsageError(f"{plugin}: {options} is out of range: 0 to 65535; for example port=9100")
 
-    With several `ports`, the first free one is used. Raises OSError if none is free.
+
+def serve(what: str, host: str, ports: range, routes: Routes, log: logging.Logger) -> Endpoint | None:
+    """Return `open_endpoint(host, ports, routes)`, or None if no port can be opened; either is logged."""
+    try:
+        endpoint = open_endpoint(host, ports, routes)
+    except OSError as exc:
+        last = "" if len(ports) == 1 else f" to {ports[-1]}"
+        hint = ""
+        if exc.errno == errno.EADDRINUSE:
+            hint = "; set ports= to the number of workers" if len(ports) == 1 else "; raise ports="
+        log.error("%s are not served at %s:%s%s (%s)%s", what, host, ports[0], last, exc, hint)
+        return None
+    paths = " and ".join(path for path in routes if path != "/")
+    log.info("%s are served at http://%s:%s%s", what, *endpoint.address, paths)
+    return endpoint
+
+
+def open_endpoint(host: str, ports: range, routes: Routes) -> Endpoint:
+    """Return the endpoint at this address, made if there is none, with `routes` added.
+
+    The caller releases it with `close_endpoint`. With several `ports`, the first free one is used. Raises OSError if
+    none is free.
     """
     with _lock:
-        join_registry()
         endpoint = _endpoints.get((host, ports))
         if endpoint is None:
             endpoint = _endpoints[host, ports] = Endpoint(host, ports)
-        endpoint.users += 1
+        endpoint.users.append(routes)
         return endpoint
 
 
-def close_endpoint(endpoint: Endpoint) -> None:
-    """Release an endpoint; the last release closes it."""
+def close_endpoint(endpoint: Endpoint, routes: Routes) -> None:
+    """Release an endpoint that was opened with `routes`; the last release closes it."""
     with _lock:
-        endpoint.users -= 1
-        is_last = endpoint.users == 0 and endpoint in _endpoints.values()
+        endpoint.users.remove(routes)
+        is_last = not endpoint.users and endpoint in _endpoints.values()
         if is_last:
             del _endpoints[next(key for key, each in _endpoints.items() if each is endpoint)]
     if is_last:

@@ -53,7 +53,8 @@ def make_instruments() -> None:
 
 def attributes(metric: Metric, snapshot: LoopSnapshot, values: tuple[str, ...]) -> dict[str, str]:
     """Return the attributes of one value."""
-    own = dict(zip(metric.labels, values, strict=True))
+    labelled = zip(metric.dimensions, values, strict=True)
+    own = {label.attribute: label.values.get(value, value) for label, value in labelled}
     return {"loopcore.loop.name": snapshot.name, "loopcore.backend": snapshot.backend, **own}
 
 

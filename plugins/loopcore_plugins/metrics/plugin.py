@@ -1,6 +1,5 @@
 """Metrics: the plugin. Its options, and its hooks, none of which is called for a tick, a callback or a task."""
 
-import errno
 from typing import Any
 
 from loopcore import hookimpl
@@ -38,9 +37,6 @@ class Metrics:
         window: float = 0.01,
         full: bool = False,
     ) -> None:
-        if port is not None and not (0 <= port <= 65535 and 1 <= ports <= 65536 - port):
-            options = f"port={port}" if ports == 1 else f"port={port} with ports={ports}"
-            raise UsageError(f"metrics: {options} is out of range: 0 to 65535; for example port=9100")
         if not isinstance(name, str) or not name.isprintable():
             raise UsageError(f"metrics: name must be printable text, not {name!r}; exports show it")
         if not 0.0 <= window < float("inf"):
@@ -48,10 +44,14 @@ class Metrics:
         self._window = 0.0 if full else window
         self._name = name
         self._host = host
-        self._ports = None if port is None else range(port, port + ports)
+        self._ports: range | None = None
         self._endpoint: Any = None
         self._record: LoopRecord | None = None
         self._loop: Any = None
+        if port is not None:
+            from loopcore_plugins.metrics.endpoint import port_range
+
+            self._ports = port_range("metrics", port, ports)
         if port is not None or prometheus:
             from loopcore_plugins.metrics.prometheus import join_registry
 
@@ -107,18 +107,10 @@ class Metrics:
         self._loop = self._endpoint = None
 
     def _serve(self, ports: range) -> None:
-        from loopcore_plugins.metrics.endpoint import open_endpoint
+        from loopcore_plugins.metrics.endpoint import serve
+        from loopcore_plugins.metrics.prometheus import ROUTES
 
-        try:
-            self._endpoint = open_endpoint(self._host, ports)
-        except OSError as exc:
-            last = "" if len(ports) == 1 else f" to {ports[-1]}"
-            hint = ""
-            if exc.errno == errno.EADDRINUSE:
-                hint = "; set ports= to the number of workers" if len(ports) == 1 else "; raise ports="
-            logger.error("metrics are not served at %s:%s%s (%s)%s", self._host, ports[0], last, exc, hint)
-        else:
-            logger.info("metrics are served at http://%s:%s/metrics", *self._endpoint.address)
+        self._endpoint = serve("metrics", self._host, ports, ROUTES, logger)
 
     def _leave(self, loop: Any) -> None:
         if loop is not self._loop:  # closed, and unregistered later; or a loop that was refused
@@ -128,9 +120,10 @@ class Metrics:
         self._known.close()
         if self._endpoint is not None:
             from loopcore_plugins.metrics.endpoint import close_endpoint
+            from loopcore_plugins.metrics.prometheus import ROUTES
 
             endpoint, self._endpoint = self._endpoint, None
-            close_endpoint(endpoint)
+            close_endpoint(endpoint, ROUTES)
 
     # Recording
 

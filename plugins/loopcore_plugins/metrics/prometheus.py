@@ -68,9 +68,8 @@ def expose() -> bytes:
     return generate_latest(_own_registry)
 
 
-def make_app() -> Any:
-    """Return a WSGI application that serves prometheus_client's default registry."""
-    return make_wsgi_app(REGISTRY)
+ROUTES = dict.fromkeys(("/metrics", "/"), make_wsgi_app(REGISTRY))
+"""The routes of an endpoint: prometheus_client's default registry."""
 
 
 def join_registry() -> None:

@@ -73,6 +73,7 @@ class Spans:
         span.set_attribute("loopcore.task.outcome", outcome)
         if outcome == "failed":
             span.record_exception(task._exception)
+            span.set_attribute("error.type", _error_type(task._exception))
             span.set_status(otel.Status(otel.StatusCode.ERROR, type(task._exception).__name__))
         span.end()
 
@@ -108,6 +109,12 @@ class Spans:
         name = printable(function)
         attributes = {"code.function.name": name}
         self.tracer.start_span(f"{kind} {name}", context=context, start_time=began, attributes=attributes).end()
+
+
+def _error_type(exception: BaseException) -> str:
+    """Return the class as OpenTelemetry's SDK names it in `exception.type`."""
+    kind = type(exception)
+    return printable(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
 
 
 def _context_of(handle: Any) -> "otel_context.Context | None":

@@ -2,12 +2,15 @@
 
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import loopcore
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
+from loopcore_plugins.watchdog.probing import Probing
 from loopcore_plugins.watchdog.report import describe, summarize
+from loopcore_plugins.watchdog.request import RequestReader
 from loopcore_plugins.watchdog.stall import Stall
 from loopcore_plugins.watchdog.watch import Watch
 from loopcore_plugins.watchdog.watch_thread import watch_thread
@@ -27,9 +30,29 @@ class Watchdog:
     `threshold`: seconds without progress after which a loop counts as stalled. A stall of twice that is always found.
     `report_every`: the least seconds between two reports in the log; hooks and counters include every stall.
     `max_reports`: how many reports are written in all; 0 for none, if only hooks and counters are wanted.
+    `context`: a context variable as "module:variable", whose value in the stalled task is reported.
+    `port`: answer a platform's probes, `/livez` and `/readyz`, over HTTP at `host`; 0 takes any free port. `ports`: how
+    many ports from there on may be tried, one for each worker. If no port can be opened, that is logged.
+    `file`: touch this file about once a second while the process is live; its name may contain {pid}.
+    `max_stall`: the process is not live if a loop makes no progress for so many seconds.
+    `max_delay`: it is not ready if the mean delay of the last five seconds is above this, in seconds.
+    Raises UsageError for invalid options, and if `file` cannot be written.
     """
 
-    def __init__(self, *, threshold: float = 0.2, report_every: float = 1.0, max_reports: int = 1000) -> None:
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.2,
+        report_every: float = 1.0,
+        max_reports: int = 1000,
+        context: str | None = None,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        ports: int = 1,
+        file: Path | None = None,
+        max_stall: float = 10.0,
+        max_delay: float = 0.5,
+    ) -> None:
         if not SHORTEST <= threshold <= LONGEST:
             raise UsageError(f"threshold must be a number of seconds from {SHORTEST} to {LONGEST}, not {threshold}")
         if not report_every >= 0 or max_reports < 0:
@@ -37,6 +60,12 @@ class Watchdog:
         self.threshold = threshold
         self.report_every = report_every
         self.max_reports = max_reports
+        self._probing: Probing | None = None
+        if port is not None or file is not None:
+            self._probing = Probing(
+                port=port, host=host, ports=ports, file=file, max_stall=max_stall, max_delay=max_delay
+            )
+        self._requests = RequestReader(context)
         self._watches: dict[int, Watch] = {}
         self._causes: Counter[str] = Counter()
         self._seconds = 0.0
@@ -47,9 +76,16 @@ class Watchdog:
         self._reported_at = float("-inf")
         self._reported: Stall | None = None
 
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port of the probes, while they are served."""
+        return None if self._probing is None else self._probing.address
+
     @loopcore.hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Start watching `loop` if it is already running, in this thread."""
+        """Open the probes; start watching `loop` if it is already running, in this thread."""
+        if self._probing is not None:
+            self._probing.open(loop)
         if loop.is_running():
             self.loopcore_run_started(loop)
 
@@ -57,25 +93,39 @@ class Watchdog:
     def loopcore_plugin_unregistered(self, loop: Any) -> None:
         """Stop watching `loop`."""
         self.loopcore_run_stopped(loop)
+        self.loopcore_loop_closed(loop)
+
+    @loopcore.hookimpl
+    def loopcore_loop_closed(self, loop: Any) -> None:
+        """Close the probes with the last loop."""
+        if self._probing is not None:
+            self._probing.close(loop)
 
     @loopcore.hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
         """Forget a copy of a loop."""
         self.loopcore_run_stopped(loop)
+        if self._probing is not None:
+            self._probing.forget()
 
     @loopcore.hookimpl
     def loopcore_run_started(self, loop: Any) -> None:
         """Start watching `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
-            watch = Watch(loop, self.threshold, self._note, watch_thread().hurry, self._ignore)
+            hurry = watch_thread().hurry
+            watch = Watch(loop, self.threshold, self._note, hurry, self._ignore, self._requests.read)
             self._watches[id(loop)] = watch
             watch_thread().add(watch)
+            if self._probing is not None:
+                self._probing.start(watch)
 
     @loopcore.hookimpl
     def loopcore_run_stopped(self, loop: Any) -> None:
         """Stop watching `loop`. The end of a stall may be reported a moment later."""
         watch = self._watches.pop(id(loop), None)
         if watch is not None:
+            if self._probing is not None:
+                self._probing.stop(watch)
             watch.gone = True
             watch_thread().hurry()
 

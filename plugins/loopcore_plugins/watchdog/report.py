@@ -22,6 +22,8 @@ def describe(stall: Stall) -> str:
         lines.append(f"  GIL held by thread {stall.holder.name!r}{where}; {stall.holder.cpu_seconds:.2f} s of CPU")
     if stall.task is not None:
         lines.append(f"  task {_named(stall.task)}{_awaited(stall.awaited_by)}")
+    if stall.request:
+        lines.append("  request " + ", ".join(f"{name}={value}" for name, value in stall.request.items()))
     for place in stall.stack:
         lines.append(f'    File "{place.file}", line {place.line}, in {place.function}')
         text = source_line(place)

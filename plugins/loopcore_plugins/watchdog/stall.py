@@ -84,6 +84,8 @@ class Stall:
     """The task whose step it is; None in a plain callback."""
     awaited_by: tuple[TaskView, ...] = ()
     """The tasks that await `task`, nearest first."""
+    request: dict[str, str] | None = None
+    """The ids in the context of `task`: `trace_id` and `span_id` of OpenTelemetry, the variable of option `context`."""
     holder: Holder | None = None
     """With cause `gil`: the thread that held the GIL."""
     samples: int = 0

@@ -56,7 +56,13 @@ class Watch:
     """One run of `loop`, in the thread that creates this. Afterwards: the watch thread, except `_note_end`."""
 
     def __init__(
-        self, loop: Any, threshold: float, listener: Listener, hurry: Callable[[], None], ignored: Callable[[], None]
+        self,
+        loop: Any,
+        threshold: float,
+        listener: Listener,
+        hurry: Callable[[], None],
+        ignored: Callable[[], None],
+        read_request: Callable[[Any], dict[str, str] | None],
     ) -> None:
         self.loop = loop
         self.threshold = threshold
@@ -67,6 +73,7 @@ class Watch:
         self._listener = listener
         self._hurry = hurry
         self._ignored = ignored
+        self._read_request = read_request
         self._ticks: int = loop.counters().ticks
         self._moved = Moment.take({self.thread_id: self.clock})
         """The first check in the current tick."""
@@ -76,6 +83,18 @@ class Watch:
         self._where = Where()
         self._stall: Stall | None = None
         self._ended: float | None = None
+
+    @property
+    def stall(self) -> Stall | None:
+        """The stall under way, once it was found. Thread: any."""
+        return self._stall
+
+    def stuck_for(self, now: float) -> float:
+        """Return for how many seconds the loop has been in one tick, outside its wait, at `now`. Thread: any."""
+        ticks, moved = self._ticks, self._moved
+        if self.gone or self.loop.is_waiting() or self.loop.counters().ticks != ticks:
+            return 0.0
+        return now - moved.now
 
     def look(self, moment: Moment, collections: Collections) -> None:
         """Check, and report a stall that begins, continues or ends."""
@@ -92,7 +111,9 @@ class Watch:
         elif moment.late >= self.threshold and not self.gone:
             self._report_late(previous, moment, collections, waiting)
         if not stuck:
-            self._ticks, self._moved, self._late, self._where = ticks, moment, 0.0, Where()
+            self._late, self._where = 0.0, Where()
+            self._moved = moment  # before `_ticks`, for `stuck_for`
+            self._ticks = ticks
         self.suspicious = not waiting
 
     def _begin(self, moment: Moment, collections: Collections) -> None:
@@ -165,6 +186,9 @@ class Watch:
             views = view_tasks(self.loop)
             stall.task = views.get(where.task)
             stall.awaited_by = tuple(awaiting(views, where.task))
+            task = running_task(self.loop)
+            if id(task) == where.task:
+                stall.request = self._read_request(task)
         if cause == "gil":
             stall.holder = self._holder(begin, end)
         return stall

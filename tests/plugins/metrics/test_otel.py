@@ -99,11 +99,29 @@ def test_values_carry_the_loop_and_their_labels(loop: Any, pipeline: Pipeline, b
     loop.probes.register(Metrics(otel=True, name="api"))
     loop.run_until_complete(work())
     points = pipeline.collect()["loopcore.tasks.finished"].data.data_points
-    values = {point.attributes["outcome"]: point.value for point in points}
+    values = {point.attributes["loopcore.task.outcome"]: point.value for point in points}
     assert values == {"finished": 1, "failed": 0, "cancelled": 0, "destroyed": 0}
     for point in points:
         assert point.attributes["loopcore.loop.name"] == "api"
         assert point.attributes["loopcore.backend"] == backend_name
+
+
+def test_every_attribute_has_a_namespace() -> None:
+    """A namespace other than loopcore's belongs to the conventions, and has their values."""
+    conventions = pytest.importorskip("opentelemetry.semconv._incubating.attributes.network_attributes")
+    for metric in CATALOGUE:
+        for label in metric.dimensions:
+            if not label.attribute.startswith("loopcore."):
+                assert label.attribute == conventions.NETWORK_IO_DIRECTION
+                known = {each.value for each in conventions.NetworkIoDirectionValues}
+                assert {label.values[value] for value in ("received", "sent")} == known
+
+
+def test_bytes_have_the_direction_of_the_conventions(loop: Any, pipeline: Pipeline) -> None:
+    loop.probes.register(Metrics(otel=True))
+    loop.run_until_complete(work())
+    points = pipeline.collect()["loopcore.transport.io"].data.data_points
+    assert {point.attributes["network.io.direction"] for point in points} == {"receive", "transmit"}
 
 
 def test_a_histogram_has_all_that_was_recorded(loop: Any, pipeline: Pipeline) -> None:

@@ -93,6 +93,7 @@ def test_the_outcome_is_an_attribute_and_an_error_is_recorded(backend_name: str)
     )
     assert spans["broken"].status.status_code is otel.StatusCode.ERROR
     assert spans["broken"].events[0].attributes["exception.message"] == "no"
+    assert spans["broken"].attributes["error.type"] == spans["broken"].events[0].attributes["exception.type"]
 
 
 def test_a_shared_context_is_left_as_it_was_found(backend_name: str) -> None:

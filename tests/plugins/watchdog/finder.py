@@ -38,13 +38,17 @@ class Finder:
 
 
 def find(
-    loop: Any, program: Callable[[Finder], Coroutine[Any, Any, Any]], *, cause: str | None = None
+    loop: Any,
+    program: Callable[[Finder], Coroutine[Any, Any, Any]],
+    *,
+    cause: str | None = None,
+    context: str | None = None,
 ) -> tuple[Stall, Watchdog]:
     """Run `program(finder)`, which stalls until `finder.found`; return its first stall when that is over.
 
     With `cause`, run it until its stall was of that cause: a machine that is short of CPU makes others.
     """
-    watchdog = Watchdog(threshold=0.1)
+    watchdog = Watchdog(threshold=0.1, context=context)
     loop.probes.register(watchdog)
     for _ in range(ATTEMPTS):
         finder = Finder()

@@ -58,7 +58,7 @@ class Looks:
         self.loop = FakeLoop()
         self.told: list[tuple[str, Stall]] = []
         self.ignored = 0
-        self.watch = Watch(self.loop, 1.0, self._listen, lambda: None, self._ignore)
+        self.watch = Watch(self.loop, 1.0, self._listen, lambda: None, self._ignore, lambda _: None)
         self.start = self.watch._moved.now
 
     def _listen(self, event: str, loop: Any, stall: Stall) -> None:
