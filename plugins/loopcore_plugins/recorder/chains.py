@@ -47,20 +47,21 @@ class Chains:
         """Return when what led to the first step began: of a request, when the loop could have seen its data."""
         for _ in range(DEEPEST):
             wake = step.wake
-            if wake is None or wake.by is None or wake.by.task is not None:
+            if step.deadline or wake is None or wake.by is None or wake.by.task is not None:
                 return self.ready(step)[0]
             step = wake.by
         return step.begin
 
     def ready(self, step: Step) -> tuple[int, int]:
         """Return from when on a step was ready, at the earliest and at the latest."""
-        if step.wake is not None:
-            return (min(step.wake.at, step.begin),) * 2
+        wake, wait = step.wake, step.wait
         if step.deadline:
             return step.deadline, step.deadline
-        if step.source != IO or step.wait is None:
+        if wake is not None and (wake.by is not None or wake.job is not None or wait is None):
+            return (min(wake.at, step.begin),) * 2
+        if wait is None or (wake is None and step.source != IO):
             return step.begin, step.begin
-        wait = step.wait
+        # An event, or another thread's callback: the loop found it when it next looked.
         late = gil_of(self.model, wait) + run_queue_of(self.model, wait)
         latest = max(wait.end - late, wait.begin)
         if wait.may_block and wait.end - wait.begin >= REAL_WAIT:
@@ -72,7 +73,7 @@ class Chains:
         woken = step
         for _ in range(DEEPEST):
             wake = woken.wake
-            if wake is None:
+            if woken.deadline or wake is None:
                 return (Why.SLEEP if woken.deadline else Why.IO if woken.source == IO else Why.UNKNOWN), None
             if wake.job is not None:
                 return Why.EXECUTOR, wake.job
@@ -144,9 +145,9 @@ class Chains:
         wake = step.wake
         if depth >= DEEPEST:
             return [Part(Why.UNKNOWN, end - begin, note="the chain of wakes is longer than can be told")]
+        if step.deadline:
+            return [Part(Why.SLEEP, end - begin, site)]
         if wake is None:
-            if step.deadline:
-                return [Part(Why.SLEEP, end - begin, site)]
             if step.source == IO:
                 return [Part(Why.IO, end - begin, site or step.label)]
             return [Part(Why.UNKNOWN, end - begin, site, note="the recording does not have its wake")]

@@ -8,6 +8,7 @@ LOCKS = "/usr/lib/python3.14/asyncio/locks.py"
 
 def a_request_arrives(build: Builder, who: int = REQUEST, name: str = "handle") -> None:
     """An event makes a reader spawn the request's task."""
+    build.wake(READER, "Protocol.data_received", IO)
     build.begin(READER, "Protocol.data_received", IO)
     build.at += 0.1
     build.wake(who, name, kind=Kind.SPAWN)
