@@ -107,6 +107,11 @@ def of_step(model: Model, step: Step, begin: int, end: int) -> list[Part]:
     return _scaled(_split(model, step.begin, step.end), end - begin)
 
 
+def of_loop(model: Model, begin: int, end: int) -> list[Part]:
+    """Return the causes of a time between a wait and a step, likewise."""
+    return _split(model, begin, end) if end - begin >= SHORTEST else []
+
+
 def of_wait(model: Model, wait: Wait, begin: int, end: int) -> list[Part]:
     """Return what the thread did in the last part of a wait, from `begin` to `end`, in which something was due."""
     gil = max(min(gil_of(model, wait), end - begin), 0)
@@ -145,7 +150,8 @@ def _split(model: Model, begin: int, end: int) -> list[Part]:
     left -= collected
     stall = _stall_in(model, begin, end)
     clocks = _clocks(model, begin, end)
-    cpu, queued, about = clocks or (stall.cpu_ns if stall else 0, 0, True)
+    share = _overlap(stall.begin, stall.end, begin, end) if stall else 0
+    cpu, queued, about = clocks or (stall.cpu_ns * share // (stall.end - stall.begin) if stall else 0, 0, True)
     cpu = min(max(cpu - collected, 0), left)
     queued = min(queued, left - cpu)
     left -= cpu + queued
@@ -155,10 +161,14 @@ def _split(model: Model, begin: int, end: int) -> list[Part]:
         Part(Why.CPU, cpu, label=line if stall and stall.cause == "busy" else None, about=about),
         Part(Why.RUN_QUEUE, queued, about=about),
     ]
-    if stall is not None and stall.cause in ("gil", "blocked", "suspended"):
+    # Without a stack the loop itself was in a short system call, again and again, and may have waited for the GIL.
+    if (
+        stall is not None
+        and stall.cause in ("gil", "blocked", "suspended")
+        and (stall.stack or stall.cause != "blocked")
+    ):
         # The watchdog first sees a stall some time after it began.
-        seen = _overlap(stall.begin, stall.end, begin, end)
-        judged = left if seen * 2 >= left else seen
+        judged = left if share * 2 >= left else share
         left -= judged
         why = {"gil": Why.GIL, "blocked": Why.BLOCKED, "suspended": Why.SUSPENDED}[stall.cause]
         who = _holder(model, begin, end) if why is Why.GIL else ""
@@ -179,11 +189,10 @@ def _clocks(model: Model, begin: int, end: int) -> tuple[int, int, bool] | None:
     if cpu is None:
         return None
     whole = end - begin
-    busy = sum(
-        _overlap(span.begin, span.end, cpu.begin, cpu.end)
-        for span in model.between(cpu.begin, cpu.end)
-        if isinstance(span, Step)
-    )
+    busy = cpu.end - cpu.begin
+    for span in model.between(cpu.begin, cpu.end):
+        if isinstance(span, Wait):
+            busy -= _overlap(span.begin, span.end, cpu.begin, cpu.end)
     if whole * 2 < busy:
         return None
     least, most = max(cpu.ns - max(busy - whole, 0), 0), min(cpu.ns, whole)
@@ -195,12 +204,12 @@ def _clocks(model: Model, begin: int, end: int) -> tuple[int, int, bool] | None:
 
 
 def _stall_in(model: Model, begin: int, end: int) -> Stall | None:
-    """Return the stall that covers most of a time, and lies mostly in it."""
+    """Return the stall that covers most of a time or lies mostly in it, if there is one."""
     found = max(model.stalls, key=lambda stall: _overlap(stall.begin, stall.end, begin, end), default=None)
     if found is None:
         return None
     shared = _overlap(found.begin, found.end, begin, end)
-    return found if shared > 0 and shared * 2 >= found.end - found.begin else None
+    return found if shared > 0 and shared * 2 >= min(found.end - found.begin, end - begin) else None
 
 
 def _holder(model: Model, begin: int, end: int) -> str:

@@ -6,6 +6,7 @@ same form: a timer, an event, a job of an executor, a callback of another thread
 time is split again, as the other task spent it. Every list of parts adds up to the time that it splits.
 """
 
+from collections import Counter
 from typing import Final
 
 from loopcore_plugins.recorder.causes import (
@@ -13,6 +14,7 @@ from loopcore_plugins.recorder.causes import (
     Why,
     gil_of,
     merged,
+    of_loop,
     of_step,
     of_wait,
     run_queue_of,
@@ -129,7 +131,7 @@ class Chains:
         for span in self.model.between(begin, end):
             since, until = max(span.begin, at), min(span.end, end)
             if since > at:
-                parts.append(Part(Why.LOOP, since - at))
+                parts.append(Part(Why.LOOP, since - at, parts=of_loop(self.model, at, since)))
             if isinstance(span, Wait):
                 parts += of_wait(self.model, span, since, until)
             else:
@@ -137,7 +139,7 @@ class Chains:
                 parts.append(Part(Why.BEHIND, until - since, span.label, self.model.name_of(span), parts=causes))
             at = until
         if end > at:
-            parts.append(Part(Why.LOOP, end - at))
+            parts.append(Part(Why.LOOP, end - at, parts=of_loop(self.model, at, end)))
         return merged(parts)
 
     def _cause(self, step: Step, begin: int, end: int, depth: int, site: Label | None) -> list[Part]:
@@ -174,21 +176,21 @@ class Chains:
         if started < ended:
             parts.append(Part(Why.EXECUTOR, ended - started, job.label, job.thread))
         if submitted < started:
-            parts.append(Part(Why.POOL, started - submitted, note=self._busy_with(submitted, started)))
+            parts.append(Part(Why.POOL, started - submitted, note=self._busy_with(job, submitted, started)))
         if begin < submitted and job.by is not None:
             parts += self._back(job.by, begin, submitted, depth + 1)
         elif begin < submitted:
             parts.append(Part(Why.UNKNOWN, submitted - begin, note="the recording does not have the job's beginning"))
         return parts
 
-    def _busy_with(self, begin: int, end: int) -> str:
-        """Return what ran in the executors meanwhile."""
-        counts: dict[Label, int] = {}
-        for job in self.model.jobs:
-            if job.started and job.started < end and (job.ended or end) > begin:
-                counts[job.label] = counts.get(job.label, 0) + 1
-        most = sorted(counts.items(), key=lambda each: -each[1])[:3]
-        return "its threads ran " + ", ".join(f"{label} {count} times" for label, count in most) if most else ""
+    def _busy_with(self, job: Job, begin: int, end: int) -> str:
+        """Return what ran in the job's executor meanwhile: the names of its threads differ in their last part."""
+        pool = job.thread.rpartition("_")[0]
+        others = [each for each in self.model.jobs if each.thread.rpartition("_")[0] == pool]
+        ran = Counter(str(each.label) for each in others if each.started < end and (each.ended or end) > begin)
+        return (
+            "its threads ran " + ", ".join(f"{label} ({number})" for label, number in ran.most_common(3)) if ran else ""
+        )
 
 
 def _kind_of(step: Step, waker: Step) -> Why:

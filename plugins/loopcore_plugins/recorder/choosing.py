@@ -139,6 +139,8 @@ def _by_cause(items: list[Item], count: int) -> list[Item]:
     for group in groups.values():
         victims = [item for item in group if item.path[0].why is not Why.RUNNING]
         best = max(victims or group, key=lambda item: item.late)
+        tasks = [item for item in victims if item.step.task is not None and item.late * 2 >= best.late]
+        best = max(tasks, key=lambda item: item.late, default=best)
         best.others = len(group) - 1
         chosen.append(best)
     chosen.sort(key=lambda item: -item.late)

@@ -268,8 +268,12 @@ class _Builder:
         if task is not None:
             task.done = event.at
             task.outcome = Outcome(event.argument).name.lower() if event.argument in set(Outcome) else ""
-            if self._step is not None and self._step.task is task:
-                self._step.finishes = True
+            step = self._step
+            if step is not None and step.task is None and task.steps:  # it was stepped through a callback
+                step.task, step.previous = task, task.steps[-1]
+                task.steps.append(step)
+            if step is not None and step.task is task:
+                step.finishes = True
 
     def _woken(self, event: Event) -> None:
         by = None if event.kind is Kind.POST else self._step

@@ -29,7 +29,7 @@ NAMED = {
     r"\(app.py:13\): read \(socket.py:700\)",
     "thread_holds_the_gil": r"running handle .*, waiting for the GIL, held by the thread cruncher in crunch "
     r"\(crunch.py:5\)",
-    "full_executor": r"waiting for a free thread of the executor: its threads ran resize \(app.py:1\) 2 times",
+    "full_executor": r"waiting for a free thread of the executor: its threads ran resize \(app.py:1\) \(2\)",
     "lock_across_an_await": r"waiting for a lock in handle \(app.py:41\), released by refresher, sleeping until a "
     r"timer in refresh \(app.py:31\)",
     "neighbour_takes_the_cpu": r"running handle .*, ready to run, but the kernel ran other threads or processes",
