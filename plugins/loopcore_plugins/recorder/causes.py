@@ -49,6 +49,8 @@ class Why(StrEnum):
     BLOCKED = "blocked"
     SUSPENDED = "suspended"
     OFF_CPU = "off-cpu"
+    STILL = "still-waiting"
+    """The recording ends before the wait does."""
     UNKNOWN = "unknown"
 
 
@@ -146,7 +148,7 @@ def run_queue_of(model: Model, wait: Wait) -> int:
 
 def _split(model: Model, begin: int, end: int) -> list[Part]:
     whole = left = end - begin
-    collected = min(sum(_overlap(*each, begin, end) for each in model.collections), left)
+    collected = min(sum(_overlap(*each, begin, end) for each in model.collected(begin, end)), left)
     left -= collected
     stall = _stall_in(model, begin, end)
     clocks = _clocks(model, begin, end)
@@ -174,7 +176,8 @@ def _split(model: Model, begin: int, end: int) -> list[Part]:
         who = _holder(model, begin, end) if why is Why.GIL else ""
         parts.append(Part(why, judged, label=line, who=who, note=_call_of(stall) if why is Why.BLOCKED else ""))
     if left * 50 >= whole or clocks is None:
-        parts.append(Part(Why.OFF_CPU if clocks else Why.UNKNOWN, left))
+        hint = "" if model.stalls else "the plugin watchdog would tell them apart"
+        parts.append(Part(Why.OFF_CPU, left, note=hint) if clocks else Part(Why.UNKNOWN, left))
     elif left:
         parts[1].ns += left  # less than the clocks can tell
     return [part for part in parts if part.ns]

@@ -40,10 +40,12 @@ class Chains:
         begin = self.origin_of(step) if step.previous is None else min(step.previous.end, step.begin)
         return begin, self._told(step, begin)
 
-    def life(self, task: Task) -> tuple[int, list[Part]]:
-        """Return when a task's life began, and its parts up to the end of the last step."""
+    def life(self, task: Task) -> tuple[int, int, list[Part]]:
+        """Return when a task's life began and ended, which may be the end of the recording, and its parts."""
         begin, last = self.origin_of(task.steps[0]), task.steps[-1]
-        return begin, self._told(last, begin)
+        end = last.end if task.done else self.model.recording.end
+        site = own_code(self.model.recording.stacks.get(task.who, ()))
+        return begin, end, merged([Part(Why.STILL, end - last.end, site), *self._told(last, begin)])
 
     def origin_of(self, step: Step) -> int:
         """Return when what led to the first step began: of a request, when the loop could have seen its data."""
@@ -104,7 +106,10 @@ class Chains:
             ran_from = min(max(step.begin, begin), end)
             if end > ran_from:
                 causes = of_step(self.model, step, ran_from, end)
-                parts.append(Part(Why.RUNNING, end - ran_from, step.label, self.model.name_of(step), parts=causes))
+                note = "it had not returned" if step.is_open else ""
+                parts.append(
+                    Part(Why.RUNNING, end - ran_from, step.label, self.model.name_of(step), note, parts=causes)
+                )
             before = step.previous
             floor = begin if before is None else min(max(before.end, begin), ran_from)
             parts += self._waited(step, floor, ran_from, depth, own_code(step.sites) or site)

@@ -15,7 +15,17 @@ from loopcore_plugins.recorder.causes import Part, Why
 from loopcore_plugins.recorder.chains import Chains
 from loopcore_plugins.recorder.model import Job, Model, Step, Task
 
-LATE: Final = frozenset(Why) - {Why.IO, Why.SLEEP, Why.QUEUE, Why.EVENT, Why.END, Why.THREAD, Why.UNKNOWN, Why.WAIT}
+LATE: Final = frozenset(Why) - {
+    Why.IO,
+    Why.SLEEP,
+    Why.QUEUE,
+    Why.EVENT,
+    Why.END,
+    Why.THREAD,
+    Why.UNKNOWN,
+    Why.WAIT,
+    Why.STILL,
+}
 """What counts as late; the rest is how long something was idle."""
 CANDIDATES: Final = 300
 """The most steps that are explained to find different causes."""
@@ -153,8 +163,8 @@ def _item(chains: Chains, step: Step, late: int) -> Item:
 
 
 def _life(chains: Chains, task: Task, late: int, others: int) -> Item:
-    begin, parts = chains.life(task)
-    return Item(name_of(task.steps[-1]), begin, task.steps[-1].end, parts, task.steps[-1], late, others)
+    begin, end, parts = chains.life(task)
+    return Item(name_of(task.steps[-1]), begin, end, parts, task.steps[-1], late, others)
 
 
 def name_of(step: Step) -> str:

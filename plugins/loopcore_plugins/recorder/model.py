@@ -140,6 +140,11 @@ class Model:
             if span.end > begin:
                 yield span
 
+    def collected(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """Return the collections of the garbage collector that ended in a time, as (begin, end)."""
+        first = bisect_right(self.collections, begin, key=lambda each: each[1])
+        return self.collections[first : bisect_right(self.collections, end, key=lambda each: each[1])]
+
     def name_of(self, step: Step) -> str:
         """Return the name of a step's task; empty for a callback."""
         return "" if step.task is None else step.task.name

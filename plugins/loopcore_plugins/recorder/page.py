@@ -9,6 +9,8 @@ from loopcore_plugins.recorder.choosing import SMALL, Item, clock_of
 from loopcore_plugins.recorder.model import Model
 from loopcore_plugins.recorder.telling import (
     LONGEST,
+    amount_of,
+    by_size,
     duration,
     others_of,
     overview,
@@ -37,22 +39,33 @@ def _section(item: Item, model: Model) -> str:
     return (
         f'<section class="card"><h2>{_text(item.name)}: <b>{duration(item.late)}</b> late</h2>'
         f'<p class="why">{_text(summary_of(item))}</p><p class="note">{_text(notes)}</p>'
-        f"<ul>{''.join(_node(part, whole) for part in item.parts)}</ul></section>"
+        f"{_list(item.parts, whole)}</section>"
     )
+
+
+def _list(parts: list[Part], whole: int) -> str:
+    large, small = by_size(parts, whole)
+    nodes = "".join(_node(part, whole) for part in large)
+    if small:
+        row = _row(
+            duration(sum(part.ns for part in small)), "", sum(part.ns for part in small) / whole, "smaller parts"
+        )
+        inner = "".join(_node(part, whole) for part in small)
+        nodes += f'<li><details><summary class="row">{row}</summary><ul>{inner}</ul></details></li>'
+    return f"<ul>{nodes}</ul>"
 
 
 def _node(part: Part, whole: int) -> str:
-    share = part.ns * 100 / whole
-    about = "about " if part.about else ""
-    row = (
-        f'<span class="ns">{duration(part.ns)}</span><span class="bar"><i class="{part.why}" '
-        f'style="width:{share:.1f}%"></i></span><span class="text">{about}{_text(text_of(part))}</span>'
-    )
+    row = _row(amount_of(part), part.why, part.ns / whole, text_of(part))
     if not part.parts:
         return f'<li><div class="row">{row}</div></li>'
-    inner = "".join(_node(each, whole) for each in part.parts)
     is_open = " open" if part.ns * SMALL >= whole else ""
-    return f'<li><details{is_open}><summary class="row">{row}</summary><ul>{inner}</ul></details></li>'
+    return f'<li><details{is_open}><summary class="row">{row}</summary>{_list(part.parts, whole)}</details></li>'
+
+
+def _row(amount: str, kind: str, share: float, text: str) -> str:
+    bar = f'<span class="bar"><i class="{kind}" style="width:{share:.1%}"></i></span>'
+    return f'<span class="ns">{amount}</span>{bar}<span class="text">{_text(text)}</span>'
 
 
 def _text(text: str) -> str:

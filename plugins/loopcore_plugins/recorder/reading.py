@@ -96,6 +96,8 @@ class Recording:
     stalls: list[Stall] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     """The names of the tasks that were alive at the end, by identity."""
+    stacks: dict[int, list[Label]] = field(default_factory=dict)
+    """Where they were suspended, outermost first."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -152,6 +154,7 @@ def read(path: Path) -> Recording:
         facts=facts,
         stalls=stalls,
         names=dict(_several(lambda task: (int(task["who"]), str(task["name"])), facts.get("tasks"))),
+        stacks=dict(_several(lambda task: (int(task["who"]), [*map(_place, task["stack"])]), facts.get("tasks"))),
         problems=problems,
     )
     strange = sum(event.label != OTHER_LABEL and event.label > len(recording.labels) for event in events if _has(event))

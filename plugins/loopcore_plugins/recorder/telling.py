@@ -36,6 +36,7 @@ _TEXTS: Final[dict[Why, tuple[str, str, str]]] = {
     Why.BLOCKED: ("in a blocking call", " at {}", ""),
     Why.SUSPENDED: ("no thread of the process ran: suspended, short of CPU, or in C code that holds the GIL", "", ""),
     Why.OFF_CPU: ("not on the CPU: a blocking call, or waiting for the GIL", "", ""),
+    Why.STILL: ("still waiting at the end", ", in {}", ""),
     Why.UNKNOWN: ("unknown", "", ""),
 }
 
@@ -128,26 +129,40 @@ def item_lines(item: Item, model: Model, branches: Branches = FINE) -> list[str]
     lines = [f"{printable(item.name)}: {duration(item.late)} late", f"  why: {summary_of(item)}"]
     lines += [f"  {others_of(item)}"] if item.others else []
     lines += [f"  request: {shorten(each, LONGEST)}" for each in requests_of(item, model)]
-    lines.append(_row(item.end - item.begin, whole, times))
+    lines.append(_row(duration(item.end - item.begin), item.end - item.begin, whole, times))
     lines += _tree(item.parts, whole, branches, "")
     return lines
 
 
-def _tree(parts: list[Part], whole: int, branches: Branches, below: str) -> Iterator[str]:
-    shown = [part for part in parts if part.ns * SMALL >= whole]
+def by_size(parts: list[Part], whole: int) -> tuple[list[Part], list[Part]]:
+    """Return the parts that are worth a line, and the small ones if they are several."""
     small = [part for part in parts if part.ns * SMALL < whole]
-    rows = [(part.ns, ("about " if part.about else "") + text_of(part), part.parts) for part in shown]
-    if small and rows:
-        rows.append((sum(part.ns for part in small), f"{len(small)} smaller parts" if len(small) > 1 else "", []))
-        rows[-1] = (rows[-1][0], rows[-1][1] or text_of(small[0]), [])
-    for number, (ns, text, inner) in enumerate(rows):
-        is_last = number == len(rows) - 1
-        yield _row(ns, whole, below + (branches.last if is_last else branches.branch) + text)
-        yield from _tree(inner, whole, branches, below + (branches.blank if is_last else branches.through))
+    if len(small) < 2:
+        return parts, []
+    return [part for part in parts if part.ns * SMALL >= whole], small
 
 
-def _row(ns: int, whole: int, text: str) -> str:
-    return f"  {duration(ns):>8} {ns * 100 // whole:>4} %  {text}"
+def _tree(parts: list[Part], whole: int, branches: Branches, below: str) -> Iterator[str]:
+    large, small = by_size(parts, whole)
+    if small and not large:
+        return
+    rows = [(amount_of(part), part.ns, text_of(part), part.parts) for part in large]
+    if small:
+        rest = sum(part.ns for part in small)
+        rows.append((duration(rest), rest, f"{len(small)} smaller parts", []))
+    for number, (amount, ns, text, inner) in enumerate(rows, 1):
+        mark, space = (branches.branch, branches.through) if number < len(rows) else (branches.last, branches.blank)
+        yield _row(amount, ns, whole, below + mark + text)
+        yield from _tree(inner, whole, branches, below + space)
+
+
+def _row(amount: str, ns: int, whole: int, text: str) -> str:
+    return f"  {amount:>9} {ns * 100 // whole:>4} %  {text}"
+
+
+def amount_of(part: Part) -> str:
+    """Return the duration of a part; `~` marks an estimate."""
+    return f"~{duration(part.ns)}" if part.about else duration(part.ns)
 
 
 def requests_of(item: Item, model: Model) -> list[str]:

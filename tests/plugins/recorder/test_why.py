@@ -145,6 +145,20 @@ def test_what_no_record_explains_is_unknown(tmp_path: Path) -> None:
     assert (unknown.why, unknown.ns, unknown.note) == (Why.UNKNOWN, 100_000_000, "the recording does not have its wake")
 
 
+def test_a_task_that_hangs_is_still_waiting(tmp_path: Path) -> None:
+    build = Builder()
+    build.step(1, "worker", 1)
+    build.wait(5000)
+    frames = [["worker", "/srv/app.py", 8], ["Queue.get", "/usr/lib/python3.14/asyncio/queues.py", 1]]
+    build.facts["tasks"] = [{"who": 1, "name": "Task-9", "coroutine": "worker", "state": "waiting", "stack": frames}]
+    (life,) = lives(Chains(model_of(build, tmp_path)), "Task-9", 1)
+    assert (life.parts[0].why, life.parts[0].ns, life.parts[0].label) == (
+        Why.STILL,
+        4_999_000_000,
+        ("worker", "/srv/app.py", 8),
+    )
+
+
 def test_holders_of_a_lock_are_told_one_after_the_other(tmp_path: Path) -> None:
     build = Builder()
     tasks = range(1, 5)
@@ -198,8 +212,8 @@ def test_parts_add_up_in_any_recording(seed: int, tmp_path: Path) -> None:
         check_sums(parts, step.end - begin)
     for task in model.tasks:
         if task.steps:
-            begin, parts = chains.life(task)
-            check_sums(parts, task.steps[-1].end - begin)
+            begin, end, parts = chains.life(task)
+            check_sums(parts, end - begin)
     for item in slowest(chains, 50):
         assert item.path
 
