@@ -168,7 +168,7 @@ class Chains:
             return [Part(Why.UNKNOWN, end - begin, site, note="it woke itself")]
         inner = merged(self._back(wake.by, begin, end, depth + 1))
         kind = _kind_of(step, wake.by)
-        return [Part(kind, end - begin, site or wake.by.label, self.model.name_of(wake.by), parts=_flat(inner, kind))]
+        return [Part(kind, end - begin, site, self.model.name_of(wake.by), parts=_flat(inner, kind))]
 
     def _job(self, job: Job, begin: int, end: int, depth: int) -> list[Part]:
         """Return the parts of the wait for a job of an executor."""
@@ -209,7 +209,8 @@ def _kind_of(step: Step, waker: Step) -> Why:
             return Why.QUEUE
         if inner.name.partition(".")[0] in ("Event", "Condition", "Barrier"):
             return Why.EVENT
-    return Why.END if waker.finishes else Why.TASK
+        return Why.END if waker.finishes else Why.TASK
+    return Why.TASK
 
 
 def _flat(parts: list[Part], kind: Why) -> list[Part]:

@@ -70,7 +70,7 @@ class Item:
         last = path[-1]
         if last.why in (Why.RUN_QUEUE, Why.POOL, Why.COLLECTOR, Why.SUSPENDED):
             return (last.why,)
-        lock = next((part for part in path if part.why is Why.LOCK), None)
+        lock = next((part for part in path if part.why in (Why.LOCK, Why.TASK)), None)
         if lock is not None and not any(part.why in (Why.RUNNING, Why.TURN) for part in path):
             return (lock.why, lock.label)
         named = next((part for part in reversed(path) if part.why in (Why.RUNNING, Why.BEHIND, Why.EXECUTOR)), last)

@@ -256,7 +256,8 @@ class _Builder:
             if task is None:
                 task = self._new_task(event, step.wake if step.wake and step.wake.kind is Kind.SPAWN else None)
             step.task, step.previous = task, task.steps[-1] if task.steps else None
-            step.sites = tuple(self._sites.pop(event.who, ()))
+            sites = self._sites.pop(event.who, ())
+            step.sites = tuple(sites) if task.steps else ()  # else they are of an earlier task with this identity
             task.steps.append(step)
         self._step = step
         self._add(step)

@@ -35,7 +35,7 @@ _TEXTS: Final[dict[Why, tuple[str, str, str]]] = {
     Why.COLLECTOR: ("garbage collection", "", ""),
     Why.BLOCKED: ("in a blocking call", " at {}", ""),
     Why.SUSPENDED: ("no thread of the process ran: suspended, short of CPU, or in C code that holds the GIL", "", ""),
-    Why.OFF_CPU: ("not on the CPU: a blocking call, or waiting for the GIL", "", ""),
+    Why.OFF_CPU: ("not on the CPU, in a blocking call or waiting for the GIL", "", ""),
     Why.STILL: ("still waiting at the end", ", in {}", ""),
     Why.UNKNOWN: ("unknown", "", ""),
 }
