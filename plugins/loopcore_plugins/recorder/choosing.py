@@ -72,7 +72,7 @@ class Item:
             return (last.why,)
         lock = next((part for part in path if part.why in (Why.LOCK, Why.TASK)), None)
         if lock is not None and not any(part.why in (Why.RUNNING, Why.TURN) for part in path):
-            return (lock.why, lock.label)
+            return (lock.why, lock.label or self.step.label)
         named = next((part for part in reversed(path) if part.why in (Why.RUNNING, Why.BEHIND, Why.EXECUTOR)), last)
         return (last.why if last.why is Why.GIL else named.label or named.why, last.who if last.why is Why.GIL else "")
 

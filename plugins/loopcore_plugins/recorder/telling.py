@@ -44,10 +44,13 @@ _TEXTS: Final[dict[Why, tuple[str, str, str]]] = {
 def text_of(part: Part, *, brief: bool = False) -> str:
     """Return what a part is, in words."""
     what, code, who = _TEXTS[part.why]
-    if part.label is not None:
-        what += code.format(part.label)
-    if part.who:
-        what += who.format(printable(part.who))
+    label, name = part.label, part.who
+    if label is not None and name.startswith(f"{label.name}#"):  # a task without a name, see `Model`
+        label, name = label._replace(name=name), ""
+    if label is not None:
+        what += code.format(label)
+    if name:
+        what += who.format(printable(name))
     if brief and part.why in (Why.TURN, Why.RUNNING, Why.BEHIND):
         return what
     if part.note:

@@ -25,7 +25,7 @@ from tests.plugins.recorder import programs
 from tests.plugins.recorder.building import IO, SOON, TASK, THREADSAFE, TIMER, Builder
 
 NAMED = {
-    "blocking_call": r"waiting for its turn, behind report \(app.py:12\) of report#1, in a blocking call at report "
+    "blocking_call": r"waiting for its turn, behind report#1 \(app.py:12\), in a blocking call at report "
     r"\(app.py:13\): read \(socket.py:700\)",
     "thread_holds_the_gil": r"running handle .*, waiting for the GIL, held by the thread cruncher in crunch "
     r"\(crunch.py:5\)",
