@@ -1,4 +1,4 @@
-"""Chains: from a step back to what it waited for, and further to what that waited for.
+"""Chains: from a step back to the cause of its lateness, wake by wake.
 
 A step of a task ends a leg: since the task's last step it waited for something, then for its turn, then it ran. The
 records say what ended the wait: the step that ran when the task was woken. If that is a callback, it has a cause of the
@@ -214,7 +214,7 @@ def _kind_of(step: Step, waker: Step) -> Why:
 
 
 def _flat(parts: list[Part], kind: Why) -> list[Part]:
-    """Replace waits for the same kind of thing by what they consist of: the holders of a lock, one after the other."""
+    """Replace waits for the same kind of thing by their parts: the holders of a lock, one after the other."""
     flat: list[Part] = []
     for part in parts:
         flat += part.parts if part.why is kind and part.parts and kind in (Why.LOCK, Why.QUEUE) else [part]

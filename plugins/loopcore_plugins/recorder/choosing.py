@@ -141,16 +141,15 @@ def clock_of(model: Model, at: int, digits: int = 3) -> str:
 
 
 def _by_cause(items: list[Item], count: int) -> list[Item]:
-    """Return an item for each cause, the latest first. Rather one that was kept waiting than the one that kept it."""
+    """Return an item for each cause, the latest first: a task that was kept waiting, if there is one."""
     groups: dict[tuple[object, ...], list[Item]] = {}
     for item in items:
         groups.setdefault(item.cause, []).append(item)
     chosen = []
     for group in groups.values():
-        victims = [item for item in group if item.path[0].why is not Why.RUNNING]
-        best = max(victims or group, key=lambda item: item.late)
-        tasks = [item for item in victims if item.step.task is not None and item.late * 2 >= best.late]
-        best = max(tasks, key=lambda item: item.late, default=best)
+        latest = max(item.late for item in group)
+        late = [item for item in group if item.late * 2 >= latest]
+        best = max(late, key=lambda item: (item.step.task is not None, item.path[0].why is not Why.RUNNING, item.late))
         best.others = len(group) - 1
         chosen.append(best)
     chosen.sort(key=lambda item: -item.late)

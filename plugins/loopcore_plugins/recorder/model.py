@@ -1,4 +1,4 @@
-"""Model: what the records of a loop mean. Steps, waits, who woke whom, tasks, jobs, clocks.
+"""Model: the steps and waits of a loop, its wakes, tasks, jobs and clocks, made from the records.
 
 The thread of a loop alternates between waits and steps; a step is one run of a callback or a task, and lasts until the
 next step or wait. All times are nanoseconds as in `reading`.
@@ -151,7 +151,7 @@ class Model:
 
 
 def change(samples: list[Sample], begin: int, end: int) -> Change | None:
-    """Return how much a clock went on around a time; None if there are no samples on both sides."""
+    """Return how much a clock went on around a time; None unless it was read on both sides."""
     before = bisect_right(samples, begin, key=lambda sample: sample.at) - 1
     after = bisect_left(samples, end, key=lambda sample: sample.at)
     if before < 0 or after >= len(samples):

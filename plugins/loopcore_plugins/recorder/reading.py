@@ -176,7 +176,7 @@ def _several(make: Callable[[Any], Any], values: object) -> list[Any]:
         try:
             made.append(make(value))
         except (LookupError, TypeError, ValueError, AttributeError):
-            pass  # the facts are for people: a missing one is no reason to show nothing
+            pass  # a damaged fact is left out; the records can be read without it
     return made
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from loopcore.text import printable
 from loopcore_plugins.inspect.listing import FINE, Branches, shorten
 from loopcore_plugins.recorder.causes import Part, Why
-from loopcore_plugins.recorder.choosing import SMALL, Item, clock_of
+from loopcore_plugins.recorder.choosing import SMALL, Item, clock_of, name_of
 from loopcore_plugins.recorder.model import Model, Step, Wait
 
 LONGEST: Final = 200
@@ -65,7 +65,7 @@ def summary_of(item: Item) -> str:
 
 def others_of(item: Item) -> str:
     """Return how many more there were."""
-    return f"and {item.others} more for the same cause" if item.others else ""
+    return f"{item.others} more callbacks and steps were late for the same cause" if item.others else ""
 
 
 def duration(ns: int) -> str:
@@ -104,8 +104,7 @@ def ending(model: Model) -> str:
         return "nothing is known"
     if isinstance(last, Wait):
         return "the loop waited for events"
-    of = f" of {printable(model.name_of(last))}" if last.task is not None else ""
-    return f"{last.label}{of} ran" + (", which had not returned" if last.is_open else "")
+    return f"{name_of(last)} ran" + (", which had not returned" if last.is_open else "")
 
 
 def _shares(model: Model) -> Iterator[str]:

@@ -177,7 +177,7 @@ def test_the_file_of_a_killed_process_says_what_ran_last(path: Path) -> None:
     build.wait(10)
     build.step(1, "crash", 5)
     model = Model(read(build.write(path, is_dump=False)))
-    assert ending(model) == "crash (app.py:1) of crash#1 ran, which had not returned"
+    assert ending(model) == "crash#1 (app.py:1) ran, which had not returned"
     assert any("may have been killed" in line for line in overview(model))
     build.wait(50)
     build.record(Kind.WAIT, argument=1)
