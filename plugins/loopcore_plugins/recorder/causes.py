@@ -176,7 +176,8 @@ def _split(model: Model, begin: int, end: int) -> list[Part]:
         who = _holder(model, begin, end) if why is Why.GIL else ""
         parts.append(Part(why, judged, label=line, who=who, note=_call_of(stall) if why is Why.BLOCKED else ""))
     if left * 50 >= whole or clocks is None:
-        hint = "" if model.stalls else "the plugin watchdog would tell them apart"
+        has_watchdog = model.stalls or not model.recording.is_dump  # a mapped file has none of its findings
+        hint = "" if has_watchdog else "the plugin watchdog would tell them apart"
         parts.append(Part(Why.OFF_CPU, left, note=hint) if clocks else Part(Why.UNKNOWN, left))
     elif left:
         parts[1].ns += left  # less than the clocks can tell

@@ -72,8 +72,8 @@ class Chains:
             return latest, latest
         return (wait.before.end if wait.before is not None else wait.begin), latest
 
-    def waited_for(self, step: Step) -> tuple[Why, Step | Job | None]:
-        """Return what ended the wait of a task before a step: the kind, and another task's step or the job, if any."""
+    def waited_for(self, step: Step) -> tuple[Why, Job | None]:
+        """Return what a task waited for before a step, and the job, if it was one."""
         woken = step
         for _ in range(DEEPEST):
             wake = woken.wake
@@ -85,7 +85,7 @@ class Chains:
                 return (Why.THREAD if wake.kind is Kind.POST else Why.IO), None
             woken = wake.by
             if woken.task is not None:
-                return _kind_of(step, woken), woken
+                return _kind_of(step, woken), None
         return Why.UNKNOWN, None
 
     def _told(self, step: Step, begin: int) -> list[Part]:

@@ -13,7 +13,7 @@ from loopcore.errors import UsageError
 from loopcore.text import did_you_mean, printable
 from loopcore_plugins.recorder.causes import Part, Why
 from loopcore_plugins.recorder.chains import Chains
-from loopcore_plugins.recorder.model import Job, Model, Step, Task
+from loopcore_plugins.recorder.model import Model, Step, Task
 
 LATE: Final = frozenset(Why) - {
     Why.IO,
@@ -89,7 +89,7 @@ def at_time(chains: Chains, moment: int, count: int) -> list[Item]:
     found = []
     for number, step in enumerate(chains.model.steps):
         begin = step.previous.end if step.previous is not None else chains.origin_of(step)
-        if begin <= moment <= step.end:
+        if begin <= moment <= step.end > begin:
             found.append((_score(chains, step), number, step))
     return _by_cause([_item(chains, step, score) for score, _, step in heapq.nlargest(CANDIDATES, found)], count)
 
@@ -177,14 +177,12 @@ def name_of(step: Step) -> str:
 
 def _score(chains: Chains, step: Step) -> int:
     """Return for how long a step was late, in ns."""
-    ready = min(chains.ready(step)[0], step.begin)
-    late = step.end - ready
-    if step.previous is not None and ready > step.previous.end:
-        why, source = chains.waited_for(step)
-        if why is Why.EXECUTOR and isinstance(source, Job):
-            late += max(ready - max(source.submitted, step.previous.end), 0)
-        elif why in LATE or why is Why.TURN:
-            late += ready - step.previous.end
-    elif step.previous is None:
-        late = step.end - min(chains.origin_of(step), ready)
-    return late
+    ready, before = min(chains.ready(step)[0], step.begin), step.previous
+    if before is None:
+        return step.end - min(chains.origin_of(step), ready)
+    suspended = min(before.end, step.begin)
+    ready = max(ready, suspended)
+    why, job = chains.waited_for(step) if ready > suspended else (Why.UNKNOWN, None)
+    if why is Why.EXECUTOR and job is not None:
+        suspended = max(job.submitted, suspended)
+    return step.end - min(suspended if why in LATE else ready, ready)

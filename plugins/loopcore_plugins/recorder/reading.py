@@ -175,7 +175,7 @@ def _several(make: Callable[[Any], Any], values: object) -> list[Any]:
     for value in values if isinstance(values, list) else []:
         try:
             made.append(make(value))
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             pass  # a damaged fact is left out; the records can be read without it
     return made
 

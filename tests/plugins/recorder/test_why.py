@@ -15,7 +15,7 @@ import pytest
 from loopcore.errors import UsageError
 from loopcore_plugins.recorder.causes import Part, Why
 from loopcore_plugins.recorder.chains import Chains
-from loopcore_plugins.recorder.choosing import lives, slowest
+from loopcore_plugins.recorder.choosing import at_time, lives, slowest
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.model import Model
 from loopcore_plugins.recorder.reading import read
@@ -214,8 +214,10 @@ def test_parts_add_up_in_any_recording(seed: int, tmp_path: Path) -> None:
         if task.steps:
             begin, end, parts = chains.life(task)
             check_sums(parts, end - begin)
-    for item in slowest(chains, 50):
+    recording = model.recording
+    for item in (*slowest(chains, 50), *at_time(chains, (recording.begin + recording.end) // 2, 50)):
         assert item.path
+        assert item.late <= item.end - item.begin
 
 
 def generated(draw: random.Random) -> Builder:
