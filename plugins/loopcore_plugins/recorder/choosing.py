@@ -27,8 +27,9 @@ LATE: Final = frozenset(Why) - {
     Why.STILL,
 }
 """What counts as late; the rest is how long something was idle."""
-CANDIDATES: Final = 300
-"""The most steps that are explained to find different causes."""
+CANDIDATES: Final = 200
+"""The most ticks of which something is explained, to find different causes."""
+OF_A_TICK: Final = 3
 LEAST: Final = 100_000
 """Nanoseconds of lateness that are worth an explanation."""
 SMALL: Final = 100
@@ -79,19 +80,31 @@ class Item:
 
 def slowest(chains: Chains, count: int) -> list[Item]:
     """Return the `count` causes that made something late longest, each with the latest of its victims."""
-    scores = ((_score(chains, step), number, step) for number, step in enumerate(chains.model.steps))
-    late = heapq.nlargest(CANDIDATES, (each for each in scores if each[0] >= LEAST))
-    return _by_cause([_item(chains, step, score) for score, _, step in late], count)
+    scored = [(_score(chains, step), step) for step in chains.model.steps]
+    return _by_cause(_candidates(chains, [each for each in scored if each[0] >= LEAST]), count)
 
 
 def at_time(chains: Chains, moment: int, count: int) -> list[Item]:
     """Return the latest of the steps that ran, or waited to run, at a time."""
     found = []
-    for number, step in enumerate(chains.model.steps):
+    for step in chains.model.steps:
         begin = step.previous.end if step.previous is not None else chains.origin_of(step)
         if begin <= moment <= step.end > begin:
-            found.append((_score(chains, step), number, step))
-    return _by_cause([_item(chains, step, score) for score, _, step in heapq.nlargest(CANDIDATES, found)], count)
+            found.append((_score(chains, step), step))
+    return _by_cause(_candidates(chains, found), count)
+
+
+def _candidates(chains: Chains, scored: list[tuple[int, Step]]) -> list[Item]:
+    """Return the latest steps, explained; only some of each tick, because a stall makes many of them late."""
+    scored.sort(key=lambda each: -each[0])
+    ticks: dict[int, list[Item]] = {}
+    for late, step in scored:
+        items = ticks.setdefault(id(step.wait), [])
+        if len(items) >= OF_A_TICK:
+            items[0].others += late * 2 >= items[0].late
+        elif len(ticks) <= CANDIDATES:
+            items.append(_item(chains, step, late))
+    return [item for items in ticks.values() for item in items]
 
 
 def lives(chains: Chains, wish: str, count: int) -> list[Item]:
@@ -150,7 +163,7 @@ def _by_cause(items: list[Item], count: int) -> list[Item]:
         latest = max(item.late for item in group)
         late = [item for item in group if item.late * 2 >= latest]
         best = max(late, key=lambda item: (item.step.task is not None, item.path[0].why is not Why.RUNNING, item.late))
-        best.others = len(group) - 1
+        best.others = sum(item.others + 1 for item in group) - 1
         chosen.append(best)
     chosen.sort(key=lambda item: -item.late)
     return [item for item in chosen[:count] if item.late * SMALL >= chosen[0].late]

@@ -106,6 +106,22 @@ class Shifted:
         self._build.at = value + self._offset
 
 
+def test_a_stall_with_many_victims_does_not_hide_a_smaller_cause(tmp_path: Path) -> None:
+    build = Builder(capacity=8192)
+    build.begin(1, "slow")
+    for number in range(1000):
+        build.wake(100 + number, "victim", SOON)
+    build.at += 2000
+    for number in range(1000):
+        build.step(100 + number, "victim", 0.01, SOON)
+    build.wait(5000)
+    build.step(2, "other", 50)
+    build.wait(6000)
+    stalled, other = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert stalled.others == pytest.approx(1000, abs=3)
+    assert other.step.label.name == "other"
+
+
 def test_a_late_event_is_blamed_on_the_wait_for_the_gil(tmp_path: Path) -> None:
     build = Builder()
     build.wait(50, events=1, gil=40)
