@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from loopcore.errors import UsageError
 from loopcore_plugins.inspect.client import PATIENCE, Client, GoneError, SilentError, connect, find
-from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines, whereabouts
+from loopcore_plugins.inspect.listing import branches_of_output, ps_lines, shorten, stacks_lines, whereabouts
 from loopcore_plugins.inspect.places import Address, addresses
 
 GROUP: Final = "Look at a running program"
@@ -104,18 +104,13 @@ def _report(question: str, arguments: argparse.Namespace) -> int:
     for number, (greeting, answer) in enumerate(found):
         if number:
             print()
-        lines = ps_lines(greeting, answer, _branches(), room) if question == "ps" else stacks_lines(greeting, answer)
+        lines = (
+            ps_lines(greeting, answer, branches_of_output(), room)
+            if question == "ps"
+            else stacks_lines(greeting, answer)
+        )
         print("\n".join(lines))
     return 0
-
-
-def _branches() -> Branches:
-    """Return the fine branches if standard output can encode them."""
-    try:
-        FINE.branch.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return PLAIN
-    return FINE
 
 
 def _one(wish: str) -> Address:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -33,6 +34,15 @@ class Branches(NamedTuple):
 
 FINE: Final = Branches("├─ ", "└─ ", "│  ", "…")
 PLAIN: Final = Branches("|- ", "`- ", "|  ", "~")
+
+
+def branches_of_output() -> Branches:
+    """Return the fine branches if standard output can encode them, else the plain ones."""
+    try:
+        FINE.branch.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return PLAIN
+    return FINE
 
 
 class Line(NamedTuple):

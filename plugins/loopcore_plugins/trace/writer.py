@@ -20,9 +20,19 @@ from loopcore_plugins.trace.records import LOOP_TRACK, Arrow, Mark, Record, Slic
 Event: TypeAlias = dict[str, Any]
 
 
-def write_trace(path: Path, records: list[Record], *, title: str, threads: Mapping[int, int], dropped: int) -> Path:
-    """Write `records` to `path`, whole or not at all; `threads` maps tracks to thread identifiers. Raises OSError.
+def write_trace(
+    path: Path,
+    records: list[Record],
+    *,
+    title: str,
+    threads: Mapping[int, int | str],
+    dropped: int,
+    process: int | None = None,
+) -> Path:
+    """Write `records` to `path`, whole or not at all. Raises OSError.
 
+    `threads` maps tracks to the identifiers or names of threads; `process` is the number of the process, by default
+    this one's.
     An existing file at `path` is replaced; if it is a link, the link itself and not its target.
     """
     # Others may be able to create files in the folder: a predictable name could be a link of theirs.
@@ -32,7 +42,7 @@ def write_trace(path: Path, records: list[Record], *, title: str, threads: Mappi
             file.write('{"displayTimeUnit":"ns","otherData":')
             json.dump({"source": "loopcore", "dropped_records": dropped}, file)
             file.write(',"traceEvents":[\n')
-            for position, event in enumerate(trace_events(records, title, threads)):
+            for position, event in enumerate(trace_events(records, title, threads, process)):
                 file.write(",\n" if position else "")
                 file.write(json.dumps(event, separators=(",", ":")))
             file.write("\n]}\n")
@@ -43,9 +53,11 @@ def write_trace(path: Path, records: list[Record], *, title: str, threads: Mappi
     return path
 
 
-def trace_events(records: list[Record], title: str, threads: Mapping[int, int]) -> Iterator[Event]:
+def trace_events(
+    records: list[Record], title: str, threads: Mapping[int, int | str], process: int | None = None
+) -> Iterator[Event]:
     """Yield the events of `records`: names of tracks first, then everything in order of time."""
-    process = os.getpid()
+    process = os.getpid() if process is None else process
     slices = [each for record in records for each in _slices(record)]
     marks = [record for record in records if isinstance(record, Mark)]
     anchors = Anchors((each.track, each.begin_ns, each.end_ns) for each in slices)
