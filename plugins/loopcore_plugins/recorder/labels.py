@@ -53,10 +53,11 @@ class Labels:
         """Return the label of a callback that has no code: a function in C, a partial, an object with `__call__`."""
         inner = what
         while isinstance(inner, functools.partial):
-            inner = inner.func
+            in_context = getattr(inner.func, "__name__", "") == "run" and inner.args  # asyncio.to_thread
+            inner = inner.args[0] if in_context and callable(inner.args[0]) else inner.func
         inner = getattr(inner, "__func__", inner)
         code = getattr(inner, "__code__", None)
-        return self.of_code(code) if isinstance(code, CodeType) else self._add(describe_callback(what), "", 0)
+        return self.of_code(code) if isinstance(code, CodeType) else self._add(describe_callback(inner), "", 0)
 
     def of_name(self, name: str) -> int:
         """Return the label of a task's name; 0 if there are too many names."""
@@ -68,6 +69,11 @@ class Labels:
     def of_text(self, text: str) -> int:
         """Return the label of any text."""
         return self._add(text, "", 0)
+
+    def text(self, label: int) -> str:
+        """Return the name of a label, and its place if it has one."""
+        name, file, line = next((text for text, known in self._texts.items() if known == label), "?\n\n0").split("\n")
+        return f"{name} ({file}:{line})" if file else name
 
     def _add(self, name: str, file: str, line: int) -> int:
         text = f"{_one_line(name)}\n{_one_line(file)}\n{line}"

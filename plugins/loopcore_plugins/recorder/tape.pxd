@@ -40,6 +40,7 @@ cdef long long _MEASURE_EVERY_NS
 cdef unsigned long long _SUSPENDED_MASK
 cdef int _MOST_EVENTS
 cdef unsigned long long _LOW
+cdef unsigned long long _NEVER
 cdef unsigned long long _KEPT_MASK
 cdef unsigned long long _ADDRESS
 
@@ -59,6 +60,13 @@ cdef class Tape(Observer):
     cdef unsigned long long _sites_at
     cdef long long _measured_at
     cdef int _schedstat
+    cdef unsigned long long _began
+    cdef long long _began_ns
+    cdef long long _longest_ns
+    cdef unsigned long long _longest_steps
+    cdef object _check_delay
+    cdef Py_ssize_t _ticks
+    cdef Py_ssize_t _slow_ticks
     cdef long long _received
     cdef long long _sent
     cdef long long _accepted

@@ -31,11 +31,11 @@ except ImportError:
 if cython.compiled:
     from cython import cast
     from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns
-    from cython.cimports.loopcore._native.recording import code_of, thread_cpu_ns, words
+    from cython.cimports.loopcore._native.recording import code_of, counter, thread_cpu_ns, words
 else:
     from loopcore._cython import cast
     from loopcore._native.interpreter import identity, monotonic_ns
-    from loopcore._native.recording import code_of, thread_cpu_ns, words
+    from loopcore._native.recording import code_of, counter, thread_cpu_ns, words
 
 if TYPE_CHECKING:
     from loopcore.hooks.types import Loop
@@ -44,6 +44,8 @@ LONG_WAIT_MS = 5
 """Milliseconds after which the place where a task was suspended is recorded; for one task in a millisecond at most."""
 MEASURE_EVERY_NS = 2_000_000
 """Between two readings of the thread's CPU time and run-queue delay; they take some 2 us."""
+TICKS_TO_CHECK = 1000
+"""Ticks of which a share is asked for: how many were slow."""
 KEPT_LABELS = 256
 """Labels that are found without a look into a dict; of two whose code's addresses collide, the later one."""
 SUSPENDED = 4096
@@ -62,6 +64,7 @@ _PENDING, _STATUS_CANCELLED = 0, 1
 _LONG_WAIT_MS, _MEASURE_EVERY_NS, _SUSPENDED_MASK = LONG_WAIT_MS, MEASURE_EVERY_NS, SUSPENDED - 1
 _MOST_EVENTS = (1 << 16) - 1
 _LOW = (1 << 32) - 1
+_NEVER = 1 << 62
 _KEPT_MASK, _ADDRESS = KEPT_LABELS - 1, (1 << 48) - 1
 
 
@@ -83,6 +86,13 @@ class Tape(Observer):
         "_sites_at",
         "_measured_at",
         "_schedstat",
+        "_began",
+        "_began_ns",
+        "_longest_ns",
+        "_longest_steps",
+        "_check_delay",
+        "_ticks",
+        "_slow_ticks",
         "_received",
         "_sent",
         "_accepted",
@@ -108,6 +118,13 @@ class Tape(Observer):
         self._sites_at: int = 0
         self._measured_at: int = 0
         self._schedstat: int = -1
+        self._began: int = counter()
+        self._began_ns: int = monotonic_ns()
+        self._longest_ns: int = 0
+        self._longest_steps: int = _NEVER
+        self._check_delay: Callable[[int, int], None] | None = None
+        self._ticks: int = 0
+        self._slow_ticks: int = 0
         self._received: int = self._loop._bytes_received
         self._sent: int = self._loop._bytes_sent
         self._accepted: int = self._loop._stats.connections_accepted
@@ -119,6 +136,19 @@ class Tape(Observer):
         """Call `write` in the loop's thread, at the next tick: it may use the ring. Thread: any."""
         self._later.append(write)
         self.has_later = True
+
+    def label_of(self, work: Any) -> int:
+        """Return the label of a function or class. Thread: the loop's own."""
+        return self._label_of_work(work)
+
+    def ns_per_step(self) -> float:
+        """Return how long a step of the counter is. Thread: any."""
+        return float(monotonic_ns() - self._began_ns) / max(counter() - self._began, 1)
+
+    def watch_delay(self, longest_ns: int, check: Callable[[int, int], None]) -> None:
+        """Call `check(slow, ticks)` after every 1,000 ticks or so; `slow` are those that worked for longer."""
+        self._longest_ns = longest_ns
+        self._check_delay = check
 
     def follow_thread(self) -> None:
         """Measure the calling thread from now on; the loop runs in it."""
@@ -153,6 +183,9 @@ class Tape(Observer):
             self._queued(cast(Runnable, what), number)
         elif event == _WAIT_BEGINS:
             self.ring.put(_WAIT, number, 0, 0)
+            self._ticks += 1
+            if self.ring._steps > self._longest_steps:
+                self._slow_ticks += 1
         elif event == _WAIT_ENDS:
             self._tick(number)
         elif event == _DUE:
@@ -204,7 +237,7 @@ class Tape(Observer):
         address = identity(code)
         kept = self._kept_labels[address >> 4 & _KEPT_MASK]
         if kept >> 16 == address & _ADDRESS:
-            return kept & 0xFFFF
+            return int(kept & 0xFFFF)
         label = int(self.labels.of_code(code))
         self._kept_labels[address >> 4 & _KEPT_MASK] = (address & _ADDRESS) << 16 | label
         return label
@@ -255,6 +288,11 @@ class Tape(Observer):
 
     def _measure(self) -> None:
         self._count_bytes()
+        if self._check_delay is not None:
+            self._longest_steps = int(self._longest_ns / self.ns_per_step())
+            if self._ticks >= TICKS_TO_CHECK:
+                slow, ticks, self._slow_ticks, self._ticks = self._slow_ticks, self._ticks, 0, 0
+                self._check_delay(slow, ticks)
         if self._schedstat >= 0:
             self.ring.add(_CPU, 0, 0, thread_cpu_ns())
             self.ring.add(_RUN_QUEUE, 0, 0, int(os.pread(self._schedstat, 64, 0).split()[1]))

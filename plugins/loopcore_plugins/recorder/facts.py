@@ -1,0 +1,85 @@
+"""Facts: what a dump holds beside the ring: the tasks that are alive, the stalls, and why it was written."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from itertools import islice
+from typing import Any
+
+import loopcore
+from loopcore_plugins._tasktree import Place, coroutine_stack, running_task
+from loopcore_plugins.watchdog.stall import Stall
+
+MOST_TASKS = 2000
+"""Tasks of which a dump has the stack; looking at each takes some microseconds of the loop's time."""
+
+
+def facts_of(loop: Any, reason: str, detail: str, stalls: list[dict[str, Any]], dropped: int) -> bytes:
+    """Return the JSON object for a dump that is written now. Thread: any."""
+    running = running_task(loop)
+    return json.dumps(
+        {
+            "reason": reason,
+            "detail": detail,
+            "pid": os.getpid(),
+            "python": sys.version.split()[0],
+            "loopcore": loopcore.__version__,
+            "backend": loop.backend.name,
+            "program": sys.argv[0] if sys.argv else "",
+            "at_ns": time.monotonic_ns(),
+            "loop_clock_is_monotonic": abs(loop.time() - time.monotonic()) < 1.0,
+            "tasks": [_task(task, running) for task in islice(_tasks_of(loop), MOST_TASKS)],
+            "stalls": stalls,
+            "dropped_labels": dropped,
+        }
+    ).encode()
+
+
+def describe_stall(stall: Stall, number: int) -> dict[str, Any]:
+    """Return a stall of the watchdog as an object for JSON, ended now if it is over."""
+    holder = stall.holder
+    return {
+        "number": number,
+        "ended_ns": time.monotonic_ns(),
+        "seconds": stall.seconds,
+        "cpu_seconds": stall.cpu_seconds,
+        "cause": stall.cause,
+        "stack": [_frame(place) for place in stall.stack],
+        "task": None if stall.task is None else stall.task.name,
+        "request": stall.request,
+        "holder": None
+        if holder is None
+        else {
+            "thread": holder.name,
+            "place": None if holder.place is None else _frame(holder.place),
+            "cpu_seconds": holder.cpu_seconds,
+        },
+    }
+
+
+def identity_of(task: Any) -> int:
+    """Return the identity by which records call `task`: that of its step, if they are two objects."""
+    return id(getattr(task, "_step", task))
+
+
+def _tasks_of(loop: Any) -> list[Any]:
+    return [task for task in asyncio.all_tasks(loop) if not task.done()]
+
+
+def _task(task: Any, running: Any) -> dict[str, Any]:
+    coro = task.get_coro()
+    waiter = getattr(task, "_fut_waiter", None)
+    state = "running" if task is running else "ready" if waiter is None or waiter.done() else "waiting"
+    return {
+        "who": identity_of(task),
+        "name": task.get_name(),
+        "coroutine": getattr(coro, "__qualname__", type(coro).__qualname__),
+        "state": state,
+        "stack": [_frame(place) for place in coroutine_stack(coro)],
+    }
+
+
+def _frame(place: Place) -> list[Any]:
+    return [place.function, place.file, place.line]
