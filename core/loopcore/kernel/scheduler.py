@@ -422,7 +422,7 @@ class Scheduler:
         self._flushes.push(runnable)
 
     def _take_flush(self, runnable: Runnable) -> bool:
-        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Not if hooks shall see it."""
+        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Hooks see all flushes."""
         if self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES) or not self._flushes.take_only(runnable):
             return False
         self._stats.callbacks += 1

@@ -15,6 +15,9 @@ cdef int _YIELDED
 cdef bint _LISTS
 cdef object _COROUTINE
 cdef int _TASK
+cdef int _QUEUED
+cdef int _BEGINS
+cdef int _ENDS
 
 
 cdef class Task(Future):
@@ -51,6 +54,7 @@ cdef class Task(Future):
     cdef int _finish_failed(self, object exc) except -1
     cdef int _schedule_callbacks(self) except -1
     cdef int _announce(self, str hook) except -1
+    cdef int _tell(self, int event) except -1
 
 
 @cython.locals(task=Task)

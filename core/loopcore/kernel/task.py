@@ -17,6 +17,7 @@ from contextvars import Context
 from types import CoroutineType
 from typing import Any
 
+from loopcore.hooks import observer
 from loopcore.kernel.exceptions import bad_yield_error, default_of_uninitialized
 from loopcore.kernel.failure import OWN_CLASSES
 from loopcore.kernel.faults import report_destroyed, report_unseen
@@ -51,6 +52,7 @@ _FINISHED = 2
 _RETURNED, _YIELDED = 0, 1  # PySendResult's; -1 is an exception
 _LISTS = LISTS_BY_ITSELF
 _TASK = TASK
+_QUEUED, _BEGINS, _ENDS = observer.QUEUED, observer.BEGINS, observer.ENDS
 _COROUTINE = CoroutineType
 
 UNCANCEL_DROPS = sys.version_info >= (3, 13)
@@ -217,12 +219,15 @@ class Task(Future):
     def _wakeup(self, future: Any) -> None:
         # For callers that enter the context themselves: `call_soon` of any loop, futures that are not loopcore's.
         self._announce("loopcore_task_step_begin")
+        self._tell(_QUEUED)
+        self._tell(_BEGINS)
         if future is not None and self._shown is not None and not isinstance(future, Future):
             unlink(future, self._shown)
         try:
             self._step(None)
         finally:
             self._announce("loopcore_task_step_end")
+            self._tell(_ENDS)
             del self, future
 
     def _step(self, context: Context | None) -> None:
@@ -346,6 +351,11 @@ class Task(Future):
     def _announce(self, hook: str) -> None:
         if self._scheduler is not None and self._scheduler._watching:
             self._scheduler.probes.fire(hook, self._loop, seen(self))
+
+    def _tell(self, event: int) -> None:
+        # `_wakeup` is a callback of its own: this is about the step within it.
+        if self._scheduler is not None and self._scheduler._observers.wants & event:
+            self._scheduler._observers.note(event, self, _TASK)
 
     def _announce_woken(self, future: Any) -> None:
         woken_by = seen(future) if isinstance(future, Future) else future

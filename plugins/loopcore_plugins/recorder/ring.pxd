@@ -18,6 +18,7 @@ cdef class Ring:
     cpdef object set_word(self, int word, unsigned long long value)
     cpdef void put(self, unsigned long long kind, unsigned long long argument, unsigned long long label,
                    unsigned long long who) noexcept
+    cdef unsigned long long steps(self) noexcept
     cdef void add(self, unsigned long long kind, unsigned long long argument, unsigned long long label,
                   unsigned long long who) noexcept
     @cython.locals(now=cython.ulonglong)

@@ -76,6 +76,10 @@ class Ring:
         self._steps = min(counter() - self._base, _LONGEST)
         self.add(kind, argument, label, who)
 
+    def steps(self) -> int:
+        """Return the steps of the counter since the last `tick`."""
+        return int(counter() - self._base)
+
     def add(self, kind: int, argument: int, label: int, who: int) -> None:
         """Write a record with the time of the last `put` or `tick`: reading the counter is most of the cost of one."""
         self._store(kind | argument << 8 | label << 16 | self._steps << 32, who)

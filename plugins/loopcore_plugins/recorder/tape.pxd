@@ -4,6 +4,7 @@ from loopcore.hooks.observer cimport Observer
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.task cimport Task
+from loopcore.ports.direct cimport DirectPort
 from loopcore_plugins.recorder.ring cimport Ring
 
 cdef int _WANTED
@@ -28,6 +29,7 @@ cdef int _ACCEPTED
 cdef int _CPU
 cdef int _RUN_QUEUE
 cdef int _JOB
+cdef int _GIL
 cdef int _RESULT
 cdef int _EXCEPTION
 cdef int _CANCELLED
@@ -58,6 +60,10 @@ cdef class Tape(Observer):
     cdef long long _now_ns
     cdef unsigned long long _now_ms
     cdef unsigned long long _sites_at
+    cdef int _sites_left
+    cdef unsigned long long _long_tick_steps
+    cdef unsigned long long _gil_wait_steps
+    cdef DirectPort _port
     cdef long long _measured_at
     cdef int _schedstat
     cdef unsigned long long _began
@@ -94,7 +100,9 @@ cdef class Tape(Observer):
     cdef object _record_site(self, Task task)
     @cython.locals(now=cython.longlong)
     cdef void _tick(self, int events) noexcept
+    @cython.locals(ns_per_step=double)
     cdef object _measure(self)
+    cdef object _record_gil_wait(self)
     cdef object _write_later(self)
     @cython.locals(loop=Scheduler)
     cdef void _count_bytes(self) noexcept

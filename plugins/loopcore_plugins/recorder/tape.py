@@ -18,6 +18,7 @@ from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.sources import TASK, THREADSAFE
 from loopcore.kernel.task import Task
+from loopcore.ports.direct import DirectPort
 from loopcore_plugins._tasktree import coroutine_stack
 from loopcore_plugins.recorder.labels import Labels
 from loopcore_plugins.recorder.layout import Kind, Outcome
@@ -41,7 +42,12 @@ if TYPE_CHECKING:
     from loopcore.hooks.types import Loop
 
 LONG_WAIT_MS = 5
-"""Milliseconds after which the place where a task was suspended is recorded; for one task in a millisecond at most."""
+"""Milliseconds after which the place where a task was suspended is recorded."""
+SITES = 8
+"""Tasks in a millisecond of which it is recorded."""
+LONG_TICK_NS = 5_000_000
+"""The working time after which the thread's CPU time is read at once, and not after the wait."""
+SHORTEST_GIL_WAIT_NS = 50_000
 MEASURE_EVERY_NS = 2_000_000
 """Between two readings of the thread's CPU time and run-queue delay; they take some 2 us."""
 TICKS_TO_CHECK = 1000
@@ -57,7 +63,7 @@ _BEGINS, _ENDS, _DUE = observer.BEGINS, observer.ENDS, observer.DUE
 _BEGIN, _WAIT, _WAKE, _SPAWN, _POST = int(Kind.BEGIN), int(Kind.WAIT), int(Kind.WAKE), int(Kind.SPAWN), int(Kind.POST)
 _DONE, _DUE_RECORD, _NAME, _SITE = int(Kind.DONE), int(Kind.DUE), int(Kind.NAME), int(Kind.SITE)
 _RECEIVED, _SENT, _ACCEPTED = int(Kind.RECEIVED), int(Kind.SENT), int(Kind.ACCEPTED)
-_CPU, _RUN_QUEUE, _JOB = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.JOB)
+_CPU, _RUN_QUEUE, _JOB, _GIL = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.JOB), int(Kind.GIL)
 _RESULT, _EXCEPTION, _CANCELLED = int(Outcome.RESULT), int(Outcome.EXCEPTION), int(Outcome.CANCELLED)
 _TASK, _THREADSAFE = TASK, THREADSAFE
 _PENDING, _STATUS_CANCELLED = 0, 1
@@ -84,6 +90,10 @@ class Tape(Observer):
         "_now_ns",
         "_now_ms",
         "_sites_at",
+        "_sites_left",
+        "_long_tick_steps",
+        "_gil_wait_steps",
+        "_port",
         "_measured_at",
         "_schedstat",
         "_began",
@@ -116,6 +126,14 @@ class Tape(Observer):
         self._now_ns: int = 0
         self._now_ms: int = 0
         self._sites_at: int = 0
+        self._sites_left: int = 0
+        self._long_tick_steps: int = _NEVER
+        self._gil_wait_steps: int = _NEVER
+        backend = self._loop._poller.backend
+        self._port: DirectPort | None = backend if isinstance(backend, DirectPort) else None
+        if self._port is not None:
+            self._port.times_gil = True
+            self._port.gil_steps = 0
         self._measured_at: int = 0
         self._schedstat: int = -1
         self._began: int = counter()
@@ -143,7 +161,8 @@ class Tape(Observer):
 
     def ns_per_step(self) -> float:
         """Return how long a step of the counter is. Thread: any."""
-        return float(monotonic_ns() - self._began_ns) / max(counter() - self._began, 1)
+        steps: int = counter() - self._began
+        return float(monotonic_ns() - self._began_ns) / max(steps, 1)
 
     def watch_delay(self, longest_ns: int, check: Callable[[int, int], None]) -> None:
         """Call `check(slow, ticks)` after every 1,000 ticks or so; `slow` are those that worked for longer."""
@@ -152,7 +171,7 @@ class Tape(Observer):
 
     def follow_thread(self) -> None:
         """Measure the calling thread from now on; the loop runs in it."""
-        self.close()
+        self._close_schedstat()
         try:
             self._schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # not Linux, or a kernel without it
@@ -160,7 +179,13 @@ class Tape(Observer):
         self._measured_at = 0
 
     def close(self) -> None:
-        """Release the descriptor. Idempotent."""
+        """Release the descriptor and the backend's clock. Idempotent."""
+        if self._port is not None:
+            self._port.times_gil = False
+            self._port = None
+        self._close_schedstat()
+
+    def _close_schedstat(self) -> None:
         if self._schedstat >= 0:
             os.close(self._schedstat)
             self._schedstat = -1
@@ -182,6 +207,8 @@ class Tape(Observer):
         elif event == _QUEUED:
             self._queued(cast(Runnable, what), number)
         elif event == _WAIT_BEGINS:
+            if self.ring.steps() > self._long_tick_steps:
+                self._slowly(_CPU, None)
             self.ring.put(_WAIT, number, 0, 0)
             self._ticks += 1
             if self.ring._steps > self._longest_steps:
@@ -194,6 +221,8 @@ class Tape(Observer):
     def _queued(self, runnable: Runnable, source: int) -> None:
         kind = _POST if source == _THREADSAFE else _WAKE
         label = 0
+        if self.has_later and source == _THREADSAFE:
+            self._slowly(_JOB, None)  # the job before the post that it has made
         if source == _TASK:
             task: Task = cast(Task, runnable)
             is_new = task._label >> 16 != self._generation and task._fut_waiter is None
@@ -223,6 +252,8 @@ class Tape(Observer):
                 self._measure()
             elif what == _JOB:
                 self._write_later()
+            elif what == _GIL:
+                self._record_gil_wait()
             else:
                 return self._label_of_work(subject)
         except BaseException as exc:
@@ -256,6 +287,7 @@ class Tape(Observer):
             number = identity(task) >> 4
             self._suspended[number & _SUSPENDED_MASK] = (number & _LOW) << 32 | self._now_ms
         else:
+            self._suspended[identity(task) >> 4 & _SUSPENDED_MASK] = 0  # another task may get its identity
             outcome = _EXCEPTION if task._exception is not None else _RESULT
             if task._status == _STATUS_CANCELLED:
                 outcome = _CANCELLED
@@ -265,9 +297,13 @@ class Tape(Observer):
         number = identity(task) >> 4
         last = self._suspended[number & _SUSPENDED_MASK]
         was_long = last >> 32 == number & _LOW and self._now_ms - (last & _LOW) >= _LONG_WAIT_MS
-        if was_long and self._sites_at != self._now_ms:
-            self._sites_at = self._now_ms
-            self._slowly(_SITE, task)
+        if was_long:
+            if self._sites_at != self._now_ms:
+                self._sites_at = self._now_ms
+                self._sites_left = SITES
+            if self._sites_left > 0:
+                self._sites_left -= 1
+                self._slowly(_SITE, task)
 
     def _record_site(self, task: Task) -> None:
         for place in coroutine_stack(task._coro):
@@ -279,6 +315,8 @@ class Tape(Observer):
         self._now_ns = now
         self._now_ms = now // 1_000_000 & _LOW
         self._is_first = True
+        if self._port is not None and self._port.gil_steps > self._gil_wait_steps:
+            self._slowly(_GIL, None)
         self.ring.tick(min(events, _MOST_EVENTS), now)
         if now - self._measured_at >= _MEASURE_EVERY_NS:
             self._measured_at = now
@@ -288,14 +326,23 @@ class Tape(Observer):
 
     def _measure(self) -> None:
         self._count_bytes()
+        ns_per_step = self.ns_per_step()
+        self._long_tick_steps = int(LONG_TICK_NS / ns_per_step)
+        self._gil_wait_steps = int(SHORTEST_GIL_WAIT_NS / ns_per_step)
         if self._check_delay is not None:
-            self._longest_steps = int(self._longest_ns / self.ns_per_step())
+            self._longest_steps = int(self._longest_ns / ns_per_step)
             if self._ticks >= TICKS_TO_CHECK:
                 slow, ticks, self._slow_ticks, self._ticks = self._slow_ticks, self._ticks, 0, 0
                 self._check_delay(slow, ticks)
         if self._schedstat >= 0:
             self.ring.add(_CPU, 0, 0, thread_cpu_ns())
             self.ring.add(_RUN_QUEUE, 0, 0, int(os.pread(self._schedstat, 64, 0).split()[1]))
+
+    def _record_gil_wait(self) -> None:
+        if self._port is not None:
+            steps: int = self._port.gil_steps
+            self._port.gil_steps = 0
+            self.ring.put(_GIL, 0, 0, int(steps * self.ns_per_step()))
 
     def _write_later(self) -> None:
         self.has_later = False
