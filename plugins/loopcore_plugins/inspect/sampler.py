@@ -98,6 +98,10 @@ class Sampler:
         """Write a byte to `arrival`, so that its reader wakes up. May be called by a signal handler."""
         os.write(self._announce, b"\0")
 
+    def clear(self) -> None:
+        """Read from `arrival` what is there."""
+        os.read(self.arrival, 64)
+
     def _run(self) -> None:
         try:
             self._take(first_sample(self.client))
@@ -141,6 +145,15 @@ class Sampler:
             answer = {"error": str(exc)}
         self._reply = Reply(question, answer)
         self._due = time.monotonic() + (time.monotonic() - began) * (1 - _SHARE) / _SHARE
+
+
+def sites_of(client: Client) -> list[Message]:
+    """Return the tasks by await site; none if the process, whose loopcore may be older, cannot tell."""
+    try:
+        sites: list[Message] = client.ask("sites")["sites"]
+    except LoopcoreError:
+        return []
+    return sites
 
 
 def watch(client: Client, *parts: str) -> None:

@@ -1,6 +1,5 @@
 """top: the terminal program. A thread asks for samples, so that keys work whatever the process does."""
 
-import os
 import select
 import signal
 import sys
@@ -37,7 +36,7 @@ def run_top(address: Address, *, interval: float, light: bool, once: bool) -> in
     """Show the loop at `address` until the user quits or the process ends. Raises LoopcoreError."""
     console = Console(highlight=False)
     if not once and not (console.is_terminal and sys.stdin.isatty()):
-        raise UsageError("`loopcore top` needs a terminal; --once prints one frame, --html FILE writes a page")
+        raise UsageError("`loopcore top` needs a terminal; --once prints one frame, --page shows it in a browser")
     with connect(address) as client:
         watch(client, *([METER] if light else [METER, CALLBACKS, AGES]))
         if once:
@@ -108,7 +107,7 @@ class Top:
                 self._draw()
                 ready, _, _ = select.select([keys, sampler.arrival], [], [], sampler.interval)
                 if sampler.arrival in ready:
-                    os.read(sampler.arrival, 64)
+                    sampler.clear()
                     self._take()
                 if keys in ready:
                     pressed = read_keys(keys)
