@@ -92,10 +92,9 @@ def test_a_browser_draws_the_charts(page: Path) -> None:
     document = browser.read_document(page.as_uri())
     body = document.partition("<main")[2].partition("<script")[0]
     titles = re.findall(r'aria-label="([^"]+)"', body)
-    assert titles == [
-        "Summary", "Utilization over time", "Queue delay over time", "Time of the thread", "Wait for the GIL",
-        "Time by phase", "Distribution of the queue delay by source", "Callbacks a second", "Bytes a second",
-        "Slowest callbacks",
+    assert [title for title in titles if title != "Wait for the GIL"] == [  # that is 0 where no other thread runs
+        "Summary", "Utilization over time", "Queue delay over time", "Time of the thread", "Callbacks a second",
+        "Bytes a second", "Slowest callbacks", "Time by phase", "Distribution of the queue delay by source",
     ]  # fmt: skip
     assert body.count("<polyline") >= 6
     assert body.count("<polygon") >= 2

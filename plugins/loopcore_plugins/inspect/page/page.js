@@ -98,7 +98,8 @@ function overTime(parent, title, series, { format, logarithmic = false, stacked 
   const sums = times.map((_, n) => series.reduce((sum, { values }) => sum + (values[n] ?? 0), 0));
   const known = (stacked ? sums : series.flatMap(({ values }) => values)).filter((value) => value !== null && value > 0);
   if (!known.length) {
-    parent.append(element("p", { class: "note" }, "Nothing was measured."));
+    const measured = series.some(({ values }) => values.some((value) => value !== null));
+    parent.append(element("p", { class: "note" }, measured ? "It was 0 all the time." : "Nothing was measured."));
     return;
   }
   const high = top ?? Math.max(...known) * 1.05, low = logarithmic ? Math.min(...known) / 1.3 : 0;
@@ -334,26 +335,10 @@ function drawAll() {
   overTime(card("Wait for the GIL", "An estimate: how long a thread that wakes waits until other threads release the GIL."), "Wait for the GIL",
     [times("gil", "mean", 3)], { format: time });
 
-  const highest = (phase) => Math.max(...figures.phases[phase]);
-  const active = Object.keys(figures.phases).filter((phase) => phase !== "poll");
-  const negligible = Math.min(0.002, Math.max(...active.map(highest)) / 10);  // in an idle program all are below 0.002
-  const phases = active.filter((phase) => highest(phase) > negligible)
-    .map((name, n) => ({ name, values: figures.phases[name], colour: COLOURS[n % 8] }));
-  overTime(card("Phases", "The share of time that each phase of the tick takes; the rest is the wait in the poll phase.", { legend: legend(phases) }),
-    "Time by phase", phases, { format: share, stacked: true });
-
-  const sources = Object.keys(figures.queued);
-  distribution(card("Queue delay by source", "How many of the callbacks that were timed waited how long.",
-    { legend: sources.map((name, n) => [name, COLOURS[n % 8]]) }), "Distribution of the queue delay by source", figures.queued);
-
   const rates = [times("received", "received", 2), times("sent", "sent", 3)];
   overTime(card("Callbacks", "Callbacks and steps of tasks a second."), "Callbacks a second", [times("callbacks", "callbacks", 0)], { format: number });
   overTime(card("Transports", "Bytes a second.", { legend: legend(rates) }), "Bytes a second", rates, { format: size });
 
-  if (figures.slowest.length) {
-    slowest(card("Slowest callbacks", "The longest single step of each coroutine and callback.",
-      { wide: true, legend: [["steps of tasks", COLOURS[0]], ["callbacks", COLOURS[1]]] }), figures.slowest);
-  }
   if (figures.events.length) {
     table("Stalls", "Times in which the loop did not move, with their cause, and callbacks that were slow.", [
       ["in", (row) => short(row.place)], ["at", (row) => time(row.at), true, (row) => row.at], ["for", (row) => time(row.seconds), true, (row) => row.seconds],
@@ -367,6 +352,22 @@ function drawAll() {
       ["waits for", (row) => row.waitsFor || "-"],
     ], figures.sites, { details: about });
   }
+  if (figures.slowest.length) {
+    slowest(card("Slowest callbacks", "The longest single step of each coroutine and callback.",
+      { wide: true, legend: [["steps of tasks", COLOURS[0]], ["callbacks", COLOURS[1]]] }), figures.slowest);
+  }
+  const highest = (phase) => Math.max(...figures.phases[phase]);
+  const active = Object.keys(figures.phases).filter((phase) => phase !== "poll");
+  const negligible = Math.min(0.002, Math.max(...active.map(highest)) / 10);  // in an idle program all are below 0.002
+  const phases = active.filter((phase) => highest(phase) > negligible)
+    .map((name, n) => ({ name, values: figures.phases[name], colour: COLOURS[n % 8] }));
+  overTime(card("Phases", "The share of time that each phase of the tick takes; the rest is the wait in the poll phase.", { legend: legend(phases) }),
+    "Time by phase", phases, { format: share, stacked: true });
+
+  const sources = Object.keys(figures.queued);
+  distribution(card("Queue delay by source", "How many of the callbacks that were timed waited how long.",
+    { legend: sources.map((name, n) => [name, COLOURS[n % 8]]) }), "Distribution of the queue delay by source", figures.queued);
+
   table("Busiest", "Coroutines and callbacks by run time.", [
     ["name", (row) => row.name], ["kind", (row) => row.kind], ["tasks", (row) => row.tasks ? number(row.tasks) : "-", true, (row) => row.tasks],
     ["a second", (row) => number(row.rate), true, (row) => row.rate], ["share of time", (row) => share(row.busy), true, (row) => row.busy],
