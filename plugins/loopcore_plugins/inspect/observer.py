@@ -31,10 +31,18 @@ _REMEMBERED: Final = 50
 
 
 def name_of(function: Any) -> str:
-    """Return the qualified name of a function, method, partial or coroutine; for other objects that of their class."""
+    """Return the qualified name of a function, method, partial or coroutine; for other objects that of their class.
+
+    The loop runs transports and their drivers themselves: the protocol says which.
+    """
     while isinstance(function, functools.partial):
         function = function.func
-    return getattr(function, "__qualname__", None) or type(function).__qualname__
+    name = getattr(function, "__qualname__", None)
+    if name is not None:
+        return str(name)
+    protocol_of = getattr(getattr(function, "sink", function), "get_protocol", None)
+    of = "" if protocol_of is None else f" for {type(protocol_of()).__qualname__}"
+    return type(function).__qualname__ + of
 
 
 def place_of(function: Any) -> list[str | int] | None:

@@ -135,6 +135,9 @@ class Top:
             self._shown = latest
         if latest.reply is not None and latest.reply.question.ask == "task" and isinstance(self._view.detail, dict):
             self._view.detail = latest.reply.answer
+        if isinstance(self._view.detail, Event):  # a stall goes on
+            when = self._view.detail.when
+            self._view.detail = next((each for each in latest.frame.events if each.when == when), self._view.detail)
         if not self._asking and time.monotonic() - self._sampler.heard < self._sampler.interval + SILENCE:
             self._view.notice = "" if latest.reply is None else str(latest.reply.answer.get("error", ""))
 

@@ -99,6 +99,7 @@ def test_the_figures_of_a_server_add_up(folder: Path, backend_name: str) -> None
     assert rows["client"].rate > 0
     assert rows["client"].place.startswith("<string>:")
     assert rows["query"].tasks == 2
+    assert any(name.endswith(" for StreamReaderProtocol") for name in rows)
     assert frame.utilization is not None
     assert 0.0 < frame.utilization <= 1.0
     assert frame.queue_time.count > 0
