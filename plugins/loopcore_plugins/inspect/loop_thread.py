@@ -1,10 +1,10 @@
 """LoopThread: what the loop's thread gets of the processor, and how long a thread waits for the GIL.
 
 The kernel counts exactly how long the thread ran (its CPU clock), and how long it was ready while the kernel ran
-another (`schedstat`, Linux only). Nobody counts waits for the GIL, so they are estimated: the server's thread sleeps
-for a moment, as the loop does in its wait, and looks how much longer that took. Of this the time is taken off in which
-the kernel did not run it, or the loop's own thread ran. The rest is what the loop would have waited for other threads;
-less if the loop ran without the GIL in that time.
+another (`schedstat`, Linux only). Waits for the GIL are counted nowhere, so they are estimated: the server's thread
+sleeps for a moment, as the loop does in its wait, and measures how much longer that took. It subtracts the time in
+which the kernel did not run it, and that in which the loop's own thread ran. The rest is what the loop would have
+waited for other threads; less if the loop ran without the GIL in that time.
 """
 
 import sys
@@ -53,7 +53,7 @@ class LoopThread:
         self._longest_ns = max(self._longest_ns, waited if waited > _NOISE_NS else 0)
 
     def view(self) -> Message:
-        """Return the measurements so far, in nanoseconds. What is not known here is None."""
+        """Return the measurements so far, in nanoseconds. Unknown ones are None."""
         return {
             "id": self.native_id,
             "cpu_ns": self._cpu_ns(),

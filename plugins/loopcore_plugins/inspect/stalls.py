@@ -1,7 +1,7 @@
 """Stalls: the last stalls of a loop with their causes, as the watchdog finds them.
 
 If the loop has the plugin `watchdog`, these are its stalls, from the loop's first run on. Otherwise the loop gets a
-`Watch` of the watchdog's while a client watches: it finds the same, and reports to nobody else.
+`Watch` of the watchdog's while a client watches: it finds the same stalls, without a log or hooks.
 """
 
 import threading

@@ -10,7 +10,7 @@
 | `watch`  | takes `parts`, what to measure until this connection ends, or asks for other parts                  |
 | `sample` | the figures at this moment                                                                          |
 
-All answers are made in the server's thread from what can be read of a loop from outside, whatever the loop is doing.
+All answers are made in the server's thread from attributes that other threads may read, whatever the loop is doing.
 """
 
 import asyncio

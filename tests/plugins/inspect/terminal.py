@@ -46,7 +46,7 @@ class Terminal:
         os.close(theirs)
         self._shown = b""
         self.frame = b""
-        """The screen that `wait_for` found, as it was written."""
+        """The screen that `wait_for` found, with its control sequences."""
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size."""

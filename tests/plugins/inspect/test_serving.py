@@ -1,4 +1,4 @@
-"""The page of loopcore top --page: who gets it, and what it shows."""
+"""The page of loopcore top --page: what it shows, and which requests are refused."""
 
 import http.client
 import json

@@ -251,18 +251,23 @@ def test_a_frame_of_the_new_size_is_drawn_at_once(folder: Path) -> None:
         assert terminal.process.wait(30) == 0
 
 
-def test_a_picture_for_the_manual(folder: Path, tmp_path: Path) -> None:
+def test_pictures_for_the_manual(folder: Path, tmp_path: Path) -> None:
+    kept = os.environ.get("LOOPCORE_SCREENSHOTS")
+    pictures = Path(kept or tmp_path)
+    frames, interval = (45, 0.5) if kept else (5, 0.2)
     program = server_file(tmp_path)
     with (
         running(folder, program.relative_to(tmp_path), "blocking", cwd=tmp_path) as process,
-        Terminal(str(process.pid), columns=100, rows=28) as terminal,
+        Terminal(str(process.pid), columns=100, rows=28, interval=interval) as terminal,
     ):
-        terminal.wait_for(lambda lines: re.search("[▁▂▃▄▅▆▇█]{60}", lines[2]))
-        terminal.wait_for(has("STALLED for"))
-        stalled = terminal.frame
+        terminal.wait_for(lambda lines: re.search(f"[▁▂▃▄▅▆▇█]{{{frames}}}", lines[2]))
+        terminal.wait_for(lambda lines: has("STALLED for")(lines) and not has(" highest - ")(lines))
+        save_picture(terminal.frame, pictures / "inspect-top.svg", size=(100, 28))
+        terminal.press("2")
+        terminal.wait_for(has("TASKS▼", " query "))
+        save_picture(terminal.frame, pictures / "inspect-sites.svg", size=(100, 28))
         terminal.press("q")
-    picture = Path(os.environ.get("LOOPCORE_SCREENSHOTS") or tmp_path) / "inspect-top.svg"
-    save_picture(stalled, picture, size=(100, 28))
-    text = picture.read_text(encoding="utf-8")
-    assert "utilization" in text
-    assert "url(http" not in text.replace('"', "")
+    for name, text in (("inspect-top", "utilization"), ("inspect-sites", "OLDEST")):
+        picture = (pictures / f"{name}.svg").read_text(encoding="utf-8")
+        assert text in picture
+        assert "url(http" not in picture.replace('"', "")

@@ -62,7 +62,7 @@ def serve(address: Address, *, interval: float, light: bool, port: int, tell: Ca
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the page of what `sampler` finds, to those who have `token`. Raises UsageError for a port in use."""
+    """Serves the page of a `sampler` to requests with `token`. Raises UsageError for a port in use."""
 
     daemon_threads = True
 
