@@ -15,9 +15,7 @@ from loopcore_plugins.watchdog.stall import EXPLANATIONS
 
 
 def task_lines(task: Message) -> list[Text]:
-    """Return the lines of an answer to the question `task`, or of its error."""
-    if "error" in task:
-        return [Text(), Text(f" {printable(task['error'])}", style="bold")]
+    """Return the lines of an answer to the question `task`."""
     facts = [
         ("task", task["name"]),
         ("coroutine", task["coroutine"]),
@@ -50,6 +48,8 @@ def event_lines(event: Event) -> list[Text]:
         facts.append(("CPU", time_of(stall["cpu_seconds"])))
     if stall.get("awaited_by"):
         facts.append(("awaited by", ", ".join(stall["awaited_by"])))
+    if stall.get("request"):
+        facts.append(("request", ", ".join(f"{name} {value}" for name, value in stall["request"].items())))
     holder = stall.get("holder")
     if holder is not None:
         place = "" if holder["place"] is None else " at {}:{}, in {}".format(*holder["place"])

@@ -62,8 +62,8 @@ class Sampler:
         """When the latest answer came."""
         self.samples: list[Message] = []
         """The samples that the history comes from."""
-        self.arrival, self._announce = os.pipe()
-        """The pipe gets a byte with each snapshot, with the failure, and from `announce`."""
+        self.arrival = self._announce = -1
+        """While it runs, the ends of a pipe that gets a byte with each snapshot, with the failure, and by `announce`."""
         self._question: Question | None = None
         self._reply: Reply | None = None
         self._due = 0.0
@@ -72,6 +72,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def __enter__(self) -> "Sampler":
+        self.arrival, self._announce = os.pipe()
         self._thread.start()
         return self
 

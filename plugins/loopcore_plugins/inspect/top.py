@@ -95,6 +95,7 @@ class Top:
         self._address = address
         self._view = View()
         self._shown: Snapshot | None = None
+        self._asked: Question | None = None
         self._asking = ""
         """The id of the task whose cancellation is to be confirmed."""
         self._done = False
@@ -133,18 +134,24 @@ class Top:
                 self._shown = shown._replace(reply=latest.reply)
         else:
             self._shown = latest
-        if latest.reply is not None and latest.reply.question.ask == "task" and isinstance(self._view.detail, dict):
-            self._view.detail = latest.reply.answer
+        reply = latest.reply if latest.reply is not None and latest.reply.question == self._asked else None
+        error = "" if reply is None else str(reply.answer.get("error", ""))
+        if reply is not None and reply.question.ask == "task":
+            if error:
+                error = "the task has ended; this is what was last seen of it"
+            else:
+                self._view.detail = reply.answer
         if isinstance(self._view.detail, Event):  # a stall goes on
             when = self._view.detail.when
             self._view.detail = next((each for each in latest.frame.events if each.when == when), self._view.detail)
         if not self._asking and time.monotonic() - self._sampler.heard < self._sampler.interval + SILENCE:
-            self._view.notice = "" if latest.reply is None else str(latest.reply.answer.get("error", ""))
+            self._view.notice = error
 
-    def _ask(self) -> None:
-        """Ask what the screen needs."""
+    def _ask(self, question: Question | None = None) -> None:
+        """Ask `question`, or for the rows of the table."""
         asks = self._view.tab.asks
-        self._sampler.ask(Question(asks) if asks else None)
+        self._asked = question or (Question(asks) if asks else None)
+        self._sampler.ask(self._asked)
 
     def _obey(self, key: str) -> None:
         view = self._view
@@ -236,7 +243,7 @@ class Top:
             view.detail, view.scrolled = row, 0
         elif view.tab.asks == "ps":
             view.detail, view.scrolled = {**row, "awaiters": [], "history": None}, 0
-            self._sampler.ask(Question("task", row["id"]))
+            self._ask(Question("task", row["id"]))
         elif isinstance(row, Row) and row.kind != "task":
             view.notice = "a callback has no tasks"
         else:

@@ -131,3 +131,49 @@ def test_it_fits_a_phone_and_both_colour_schemes(page: Path, scheme: str) -> Non
     assert measured is not None
     assert measured[1] == measured[2]
     assert (int(measured[3]) < 128) == (scheme == "dark")
+
+
+CLICKED = """<!doctype html><body><script>
+const frame = document.createElement("iframe");
+frame.style.width = "1000px";
+frame.src = "page.html";
+frame.onload = () => {
+  const inner = frame.contentDocument, find = (text) => inner.evaluate(text, inner, null, 9, null).singleNodeValue;
+  const sites = () => find("//section[h2='Tasks by await site']");
+  const rows = () => [...sites().querySelectorAll("tbody tr")].map((row) => row.children[1].textContent).join();
+  const told = [rows()];
+  find("//section[h2='Tasks by await site']//th[2]/button").click();
+  told.push(rows());
+  find("//section[h2='Tasks by await site']//th[2]/button").click();
+  told.push(rows());
+  const filter = inner.querySelector("#filter");
+  filter.value = "IN QUERY";
+  filter.dispatchEvent(new Event("input"));
+  told.push(rows());
+  const details = sites().querySelector("details");
+  details.addEventListener("toggle", () => {
+    filter.value = "in q";
+    filter.dispatchEvent(new Event("input"));
+    told.push(sites().querySelector("details[open] pre").textContent);
+    document.body.append(told.join("|"));
+  });
+  details.open = true;
+};
+document.body.append(frame);
+</script>"""
+"""A page that sorts, filters and opens a row of the page in a frame, and writes what is shown each time."""
+
+
+@pytest.mark.browser
+def test_its_tables_are_sorted_and_filtered_and_opened_rows_stay_open(page: Path) -> None:
+    (page.parent / "clicks.html").write_text(CLICKED, encoding="utf-8")
+    with browser.served(page.parent) as address:
+        document = browser.open_page(f"{address}/clicks.html", "--dump-dom")
+    told = document.partition("</iframe>")[2].partition("</body>")[0].split("|")
+    assert len(told) == 5, told
+    counts = sorted(map(int, told[0].split(",")))
+    assert told[1] == ",".join(map(str, reversed(counts)))
+    assert told[2] == ",".join(map(str, counts))
+    assert told[3] == "2"
+    assert "(query)" in told[4]
+    assert ", in query" in told[4]

@@ -17,6 +17,8 @@ from rich.console import Console
 from loopcore.errors import UsageError
 from loopcore_plugins.inspect import commands
 from loopcore_plugins.inspect.columns import TABS, count_of, share_of, size_of, time_of
+from loopcore_plugins.inspect.detail import event_lines
+from loopcore_plugins.inspect.figures import Event
 from loopcore_plugins.inspect.screen import View, _footer, _table
 from tests.plugins.inspect.processes import SERVER, loopcore, running, server_file
 from tests.plugins.inspect.terminal import Terminal, save_picture
@@ -271,3 +273,29 @@ def test_pictures_for_the_manual(folder: Path, tmp_path: Path) -> None:
         picture = (pictures / f"{name}.svg").read_text(encoding="utf-8")
         assert text in picture
         assert "url(http" not in picture.replace('"', "")
+
+
+def test_a_stall_is_told_in_full() -> None:
+    stall = {
+        "when": 1.0,
+        "seconds": 0.5,
+        "cpu_seconds": 0.25,
+        "cause": "gil",
+        "place": ["/srv/app.py", 3, "work"],
+        "stack": [["/srv/app.py", 3, "work"]],
+        "task": "worker",
+        "awaited_by": ["main", "re\x1bport"],
+        "request": {"trace_id": "00ff"},
+        "holder": {"thread": "spinner", "place": ["/srv/spin.py", 7, "spin"], "cpu_seconds": 0.4},
+    }
+    told = "\n".join(line.plain for line in event_lines(Event(1.0, 0.5, "gil", "/srv/app.py:3", "worker", stall)))
+    for text in (
+        "gil: another thread held the GIL",
+        "thread spinner at /srv/spin.py:7, in spin; 400 ms of CPU",
+        "trace_id 00ff",
+        r"main, re\x1bport",
+        'File "/srv/app.py", line 3, in work',
+    ):
+        assert text in told
+    older = event_lines(Event(1.0, 0.5, "slow", "", "work", None))
+    assert [line.plain.split()[0] for line in older if line.plain.strip()] == ["when", "for", "cause", "task", "at"]

@@ -141,6 +141,7 @@ def _event(event: Event, began: float) -> Message:
         "place": _text(event.place),
         "task": _text(event.task),
         "stack": _stack(stall.get("stack", ())),
+        "request": _text(", ".join(f"{name} {value}" for name, value in (stall.get("request") or {}).items())),
         "awaited": _text(", ".join(stall.get("awaited_by", ()))),
         "holder": "" if holder is None else _text(f"thread {holder['thread']}" + _at(holder["place"])),
     }

@@ -299,7 +299,8 @@ function about({ example }, pre) {
 }
 
 function why(stall, pre) {
-  const lines = [stall.explanation, stall.holder && `GIL held by ${stall.holder}`, stall.awaited && `awaited by ${stall.awaited}`];
+  const lines = [stall.explanation, stall.holder && `GIL held by ${stall.holder}`, stall.awaited && `awaited by ${stall.awaited}`,
+    stall.request && `request: ${stall.request}`];
   pre.textContent = [...lines.filter(Boolean), "", frames(stall.stack)].join("\n");
 }
 
