@@ -118,7 +118,7 @@ class Inspect:
         server, subject = self._inspected.pop(id(loop), (None, None))
         if server is not None and subject is not None:
             server.abandon()
-            subject.dismiss()
+            subject.abandon()
 
 
 def _stop_all() -> None:

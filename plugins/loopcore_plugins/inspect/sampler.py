@@ -63,7 +63,7 @@ class Sampler:
         self.samples: list[Message] = []
         """The samples that the history comes from."""
         self.arrival = self._announce = -1
-        """While it runs, the ends of a pipe that gets a byte with each snapshot, with the failure, and by `announce`."""
+        """While it runs, the ends of a pipe that gets a byte with each snapshot, the failure, and by `announce`."""
         self._question: Question | None = None
         self._reply: Reply | None = None
         self._due = 0.0

@@ -74,6 +74,11 @@ class Subject:
         """Note that the loop no longer runs. Thread: the loop's."""
         self.stalls.unwatch()
 
+    def abandon(self) -> None:
+        """In a forked child: stop what was measured for the parent's clients. Thread: the loop's."""
+        self.stalls = Stalls(self._loop)  # of the other, a thread of the parent may have the lock
+        self.dismiss()
+
     def dismiss(self) -> None:
         """Stop all measurements. Thread: the loop's."""
         self._watchers.clear()

@@ -1,6 +1,7 @@
 """What is measured, when, and what it costs when nobody looks: nothing is on."""
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,26 @@ def test_a_loop_that_is_closed_while_it_is_watched(folder: Path, loopcore_factor
     with loop.run_until_complete(program()):
         loop.close()
         assert is_measured(loop, meters) == (False, False, False)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_child_of_a_watched_process_measures_nothing(folder: Path, loop: Any, meters: list[Any]) -> None:
+    async def program() -> int:
+        with await asyncio.to_thread(connect, find("all")[0]) as client:
+            await asyncio.to_thread(client.ask, "watch", parts=sorted(PARTS))
+            async with asyncio.timeout(30):
+                while is_measured(loop, meters) != (True, True, True):
+                    await asyncio.sleep(0.001)
+            child = os.fork()
+            if child == 0:
+                await asyncio.sleep(0)
+                os._exit(is_measured(loop, meters) != (False, False, False))
+            assert is_measured(loop, meters) == (True, True, True)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    loop.probes.register(Inspect())
+    assert loop.run_until_complete(program()) == 0
 
 
 def test_the_figures_of_a_server_add_up(folder: Path, backend_name: str) -> None:
