@@ -74,5 +74,7 @@ def _stack(stack: Sequence[Sequence[Any]]) -> Iterator[Text]:
 
 
 def _history(events: Sequence[Message], now_ns: int) -> Iterator[str]:
+    if not events:
+        yield "the recorder has nothing of it (any more)"
     for event in events:
         yield printable(f"{(event['at_ns'] - now_ns) / 1e9:>+12.6f} s  {event['what']:<14} {event['code'] or ''}")

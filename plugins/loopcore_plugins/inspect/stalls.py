@@ -98,7 +98,7 @@ def _describe(stall: Stall, began: float) -> Message:
         "stack": [list(place) for place in stall.stack],
         "task": None if stall.task is None else stall.task.name,
         "awaited_by": [task.name for task in stall.awaited_by[:_LONGEST_CHAIN]],
-        "request": getattr(stall, "request", None),
+        "request": stall.request,
         "holder": None
         if holder is None
         else {"thread": holder.name, "place": _values(holder.place), "cpu_seconds": holder.cpu_seconds},

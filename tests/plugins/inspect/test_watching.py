@@ -100,9 +100,7 @@ def test_a_child_of_a_watched_process_measures_nothing(folder: Path, loop: Any, 
             child = os.fork()
             if child == 0:
                 try:
-                    inspect.loopcore_fork_child(
-                        loop
-                    )  # as the next tick would; from 3.14 on there is none
+                    inspect.loopcore_fork_child(loop)  # as the next tick would; from 3.14 on there is none
                     os._exit(is_measured(loop, meters) != (False, False, False))
                 finally:
                     os._exit(2)
