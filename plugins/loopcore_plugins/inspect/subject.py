@@ -207,7 +207,7 @@ class Subject:
         """Return what the plugin `recorder` knows of a task, the newest last; None without the plugin."""
         # By what it can do, not by its name: a program may register an instance under any.
         known = (getattr(plugin, "history", None) for _, plugin in self._loop.probes.plugins())
-        history = next(filter(callable, known), None)
+        history: Any = next((each for each in known if callable(each)), None)
         task = next((each for each in asyncio.all_tasks(self._loop) if id(each) == task_id), None)
         if history is None or task is None:
             return None
