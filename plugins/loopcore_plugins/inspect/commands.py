@@ -57,7 +57,7 @@ def cancel(parser: argparse.ArgumentParser) -> None:
 
 
 def top(parser: argparse.ArgumentParser) -> None:
-    """Show live figures of a running process, or write them to a page."""
+    """Show live figures of a running process, in the terminal or in a browser, or write them to a page."""
     pid = parser.add_argument(
         "pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one"
     )
@@ -67,8 +67,10 @@ def top(parser: argparse.ArgumentParser) -> None:
     )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--once", action="store_true", help="print one frame and exit")
+    instead.add_argument("--page", action="store_true", help="serve them to a browser on this machine, read-only")
     instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
     parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port for --page (default: a free one)")
     _complete(pid)
     parser.set_defaults(act=_top, group=GROUP)
 
@@ -176,7 +178,22 @@ def _top(arguments: argparse.Namespace) -> int:
             clear()
         print(f"{arguments.html} is written")
         return 0
+    if arguments.page:
+        return _serve(address, arguments)
     return _find_top()(address, interval=arguments.interval, light=arguments.light, once=arguments.once)
+
+
+def _serve(address: Address, arguments: argparse.Namespace) -> int:
+    from loopcore_plugins.inspect.page import serve
+
+    def tell(url: str) -> None:
+        print(f"{url}\nThe address lets its reader see the process; ctrl-c ends this.", flush=True)
+
+    try:
+        print(serve(address, interval=arguments.interval, light=arguments.light, port=arguments.port, tell=tell))
+    except KeyboardInterrupt:
+        pass
+    return 0
 
 
 def _progress(what: str, seconds: float) -> tuple[Callable[[float], None], Callable[[], None]]:
