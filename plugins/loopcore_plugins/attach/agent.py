@@ -17,7 +17,10 @@ import gc
 import os
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # asyncio does not load typing, and annotations are not evaluated
+    from typing import Any
 
 SILENCE = 60.0
 """Seconds without a question after which the agent leaves."""
@@ -86,19 +89,22 @@ def serve(sock: Any, state: dict[str, Any]) -> None:
         "record": record,
     }
     rest = b""
-    heard = time.monotonic()
+    heard = probed = time.monotonic()
     while True:
+        now = time.monotonic()
+        if state["watching"] and now - probed >= PACE:
+            probe_all(state)
+            probed = now
         sock.settimeout(PACE if state["watching"] else SILENCE)
         try:
             received = sock.recv(4096)
         except TimeoutError:
-            if time.monotonic() - heard > SILENCE:
+            if now - heard > SILENCE:
                 return
-            probe_all(state)
             continue
         if not received:
             return
-        heard = time.monotonic()
+        heard = now
         *lines, rest = (rest + received).split(b"\n")
         for line in lines:
             # A question is `ASK NUMBER TEXT`: no parser of JSON need be imported here.
