@@ -453,10 +453,10 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
         present.dump(path, reason="command")
         return True
     try:
-        from loopcore_plugins.recorder import Recorder  # type: ignore[attr-defined, unused-ignore]
+        from loopcore_plugins.recorder import Recorder
     except ImportError as exc:
         raise LookupError(f"the loopcore of that process has no recorder: {exc}") from None
-    added = Recorder()
+    added: Any = Recorder()
     in_loop(loop, lambda: loop.probes.register(added, "recorder"))
     try:
         wait_for(state["sock"], float(seconds))

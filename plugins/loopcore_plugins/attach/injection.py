@@ -15,14 +15,14 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from loopcore.errors import LoopcoreError, UsageError
 from loopcore_plugins.attach.process import Process
-from loopcore_plugins.attach.waking import interrupt, write_wakeup
+from loopcore_plugins.attach.waking import wake
 from loopcore_plugins.inspect.client import GoneError, SilentError
 
 PATIENCE: Final = 10.0
@@ -159,12 +159,11 @@ def _withdraw(pid: int) -> None:
 def _accept(listener: socket.socket, process: Process) -> socket.socket:
     """Return the agent's connection. Wake the main thread if it waits as an idle loop does."""
     deadline = time.monotonic() + ARRIVAL
-    means: list[Callable[[], object]] = [lambda: interrupt(process.pid), lambda: write_wakeup(process)]
     listener.settimeout(_LOOK)
     while True:
-        if means and process.is_waiting(process.pid):
+        if process.is_waiting(process.pid):
             try:
-                means.pop(0)()
+                wake(process)
             except OSError:  # it is being traced, or has ended; a loop that runs needs no waking
                 pass
         try:

@@ -38,7 +38,13 @@ _PEER: Final = 2
 _ANY: Final = 0xFFFFFFFF
 
 
-def interrupt(thread_id: int) -> None:
+def wake(process: Process) -> None:
+    """Get the main thread, which waits in a loop, to run a script. Raises OSError."""
+    if not _write_wakeup(process):
+        _interrupt(process.pid)
+
+
+def _interrupt(thread_id: int) -> None:
     """Make the system call of a thread return, if it is one that does so without a signal handler. Raises OSError."""
     _ptrace(_SEIZE, thread_id)
     _ptrace(_INTERRUPT, thread_id)
@@ -48,7 +54,7 @@ def interrupt(thread_id: int) -> None:
         _ptrace(_DETACH, thread_id, 0 if status >> 16 == _EVENT_STOP else os.WSTOPSIG(status))
 
 
-def write_wakeup(process: Process) -> bool:
+def _write_wakeup(process: Process) -> bool:
     """Write a zero byte to the socket pair of uvloop in the main thread; return False if it cannot be told for sure.
 
     It is the one pair that has one end in the table of the epoll instance on which the main thread waits, and the other

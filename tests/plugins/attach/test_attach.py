@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from loopcore_plugins.attach import attached
+from loopcore_plugins.recorder import Recorder
 from loopcore_plugins.recorder.layout import MAGIC
 from tests.plugins.attach.targets import Target, command, loopcore, running, until, until_as_before
 
 pytestmark = pytest.mark.usefixtures("attaching")
 
 HAS_UVLOOP = importlib.util.find_spec("uvloop") is not None
-HAS_RECORDER = importlib.util.find_spec("loopcore_plugins.recorder.plugin") is not None
+HAS_RECORDER = hasattr(Recorder, "dump")
 
 
 @pytest.fixture(

@@ -61,7 +61,10 @@ def test_disabled_debugging_is_explained(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_other_users_process_needs_root() -> None:
     with running("asyncio") as target:
         command = [sys.executable, "-m", "loopcore", "ps", str(target.pid)]
-        refused = subprocess.run(command, capture_output=True, text=True, check=False, user=65534, extra_groups=[])
+        theirs = {name: value for name, value in os.environ.items() if name != "LOOPCORE_INSPECT_DIR"}
+        refused = subprocess.run(
+            command, capture_output=True, text=True, check=False, user=65534, extra_groups=[], env=theirs
+        )
         if "Permission denied" in refused.stderr:
             pytest.skip("the other user cannot read this Python")
         assert refused.returncode != 0
