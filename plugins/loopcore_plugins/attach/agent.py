@@ -267,7 +267,7 @@ def describe(task: Any, is_current: bool) -> dict[str, Any]:
 
 
 def coroutine_stack(coro: Any) -> list[list[Any]]:
-    """Return the places of a coroutine and of what it awaits, outermost first."""
+    """Return the places of a coroutine and its awaits, outermost first."""
     places: list[list[Any]] = []
     while coro is not None and len(places) < DEEPEST:
         for prefix, inner in (("cr", "cr_await"), ("gi", "gi_yieldfrom"), ("ag", "ag_await")):

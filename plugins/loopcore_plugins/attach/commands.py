@@ -1,7 +1,6 @@
 """The commands `loopcore dump` and `record`: entry points in the group `loopcore.commands`."""
 
 import argparse
-import shutil
 import time
 from pathlib import Path
 from typing import Final
@@ -33,7 +32,7 @@ def record(parser: argparse.ArgumentParser) -> None:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: loopcore-PID-DATE-TIME.dump")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: loopcore-PID-DATE-TIME.rec")
 
 
 def _seconds(text: str) -> float:
@@ -48,7 +47,7 @@ def _record(arguments: argparse.Namespace, command: str, seconds: float | None) 
     pid, dot, number = wish.partition(".")
     if not pid.isdecimal() or (dot and not number.isdecimal()):
         raise UsageError(f"{wish!r} is not a process number, nor PID.NUMBER")
-    output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.dump")
+    output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.rec")
     try:
         with attached(int(pid), command) as agent:
             found = chosen(agent, wish)
@@ -65,13 +64,15 @@ def _record(arguments: argparse.Namespace, command: str, seconds: float | None) 
             was_on = agent.ask("recorder", found[0]["loop"])
             if seconds is None:
                 seconds = 0.0 if was_on else _AT_LEAST
-            written = agent.folder / "recording"
-            agent.ask("record", found[0]["loop"], f"{seconds} {written}", _WRITING + seconds)
-            shutil.copyfile(written, output)
+            where = agent.folder / "recording"
+            agent.ask("record", found[0]["loop"], f"{seconds} {where}", _WRITING + seconds)
+            output.write_bytes(agent.take(where.name))
     except NotReachedError as exc:
         raise UsageError(f"{exc}; to see where it is: loopcore stacks {pid}") from None
     except GoneError as exc:
         raise UsageError(f"{exc}; nothing is written") from None
+    except OSError as exc:
+        raise UsageError(f"{output} cannot be written: {exc}; choose another file with --output") from None
     print(f"{output} is written: {_what(was_on, seconds)}; to read it: loopcore why {output}")
     return 0
 

@@ -11,6 +11,7 @@ import json
 import marshal
 import os
 import socket
+import stat
 import struct
 import sys
 import tempfile
@@ -52,7 +53,7 @@ class Agent:
     def __init__(self, process: Process, sock: socket.socket, folder: Path) -> None:
         self.process = process
         self.folder = folder
-        """A folder that this process and the other can use."""
+        """A folder that the user of the process can write to. Use `take` to read from it."""
         self._sock = sock
         self._answers = sock.makefile("rb")
 
@@ -78,6 +79,14 @@ class Agent:
             raise UsageError(f"process {self.process.pid}: {reply['error']}")
         return reply["answer"]
 
+    def take(self, name: str) -> bytes:
+        """Return the content of a file that the process has written to `folder`. Raises OSError if it belongs to another."""
+        with open(os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != self.process.uid():
+                raise PermissionError(f"{name} is not a file of process {self.process.pid}")
+            return file.read()
+
     def close(self) -> None:
         """End the connection; the agent leaves."""
         self._answers.close()
@@ -95,13 +104,15 @@ def attached(pid: int, command: str) -> Iterator[Agent]:
     line = f"{command} {pid}"
     process.check(line)
     with _shared_folder(process) as folder, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        path = folder / "socket"
+        path, script = folder / "socket", folder / "script"
         listener.bind(str(path))
-        _give(path, process, 0o600)
         listener.listen(1)
-        script = folder / "script"
         script.write_text(_SCRIPT.format(code=_code(), path=str(path), folder=str(folder)))
-        _give(script, process, 0o600)
+        # The folder comes last: another user could replace what root writes in it by links.
+        for each, mode in ((path, 0o600), (script, 0o600), (folder, 0o700)):
+            each.chmod(mode)
+            if process.uid() != os.geteuid():
+                os.chown(each, process.uid(), -1)
         try:
             _inject(pid, str(script))
         except PermissionError:
@@ -125,16 +136,9 @@ def _shared_folder(process: Process) -> Iterator[Path]:
     """Yield a new folder for this process and the other's user, with a path that both understand."""
     usual = Path(tempfile.gettempdir())
     fits = process.sees(usual) and len(os.fsencode(usual)) < 60  # a socket's path has at most 107 bytes
-    parent = usual if fits else process.root / "root/tmp"  # the process may have a /tmp of its own
+    parent = usual if fits else process.root / "root/tmp"  # the process may have a private /tmp
     with tempfile.TemporaryDirectory(prefix="loopcore-attach-", dir=parent, ignore_cleanup_errors=True) as name:
-        _give(Path(name), process, 0o700)
         yield Path(name)
-
-
-def _give(path: Path, process: Process, mode: int) -> None:
-    path.chmod(mode)
-    if process.uid() != os.geteuid():
-        os.chown(path, process.uid(), -1)
 
 
 def _code() -> bytes:

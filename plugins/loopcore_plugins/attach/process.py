@@ -35,6 +35,14 @@ class Process:
 
     def check(self, command: str) -> None:
         """Raise UsageError if it cannot be attached to. `command` is the command line to suggest, as `ps 4711`."""
+        try:
+            self._check(command)
+        except PermissionError:
+            raise self.no_rights(command) from None
+        except OSError:
+            raise UsageError(f"process {self.pid} has ended, or belongs to the kernel") from None
+
+    def _check(self, command: str) -> None:
         if sys.platform != "linux":
             raise UsageError(f"attaching to an unprepared process needs Linux; {PREPARED[3:]}")
         if not self.root.exists():
@@ -42,7 +50,7 @@ class Process:
         state = self._status("State")[:1]
         if state in ("Z", "X"):
             raise UsageError(f"process {self.pid} has ended; its parent has not collected its exit status yet")
-        minor = self._minor_version(command)
+        minor = self._minor_version()
         if minor < _FIRST:
             raise UsageError(
                 f"process {self.pid} runs Python 3.{minor}; attaching needs 3.{_FIRST} or later: {PREPARED[3:]}"
@@ -116,7 +124,7 @@ class Process:
             return []
 
     def is_waiting(self, thread_id: int | None) -> bool:
-        """Return whether a thread waits as a loop does. False if that cannot be told."""
+        """Return whether a thread waits as a loop does. False if it cannot be seen."""
         return self.system_call(thread_id)[0] in _WAITS.get(platform.machine(), set())
 
     def system_call(self, thread_id: int | None) -> tuple[int, int]:
@@ -133,14 +141,9 @@ class Process:
         """Return whether a file is mapped whose path contains `part`."""
         return part in _read(self.root / "maps")
 
-    def _minor_version(self, command: str) -> int:
-        try:
-            executable = os.readlink(self.root / "exe")
-            mapped = (self.root / "maps").read_text(errors="replace")
-        except PermissionError:
-            raise self.no_rights(command) from None
-        except OSError:
-            raise UsageError(f"process {self.pid} has no program: it has ended, or belongs to the kernel") from None
+    def _minor_version(self) -> int:
+        executable = os.readlink(self.root / "exe")
+        mapped = (self.root / "maps").read_text(errors="replace")
         found = _VERSION.search(os.path.basename(executable)) or _VERSION.search(mapped)
         if found is None:
             raise UsageError(f"process {self.pid} ({executable}) does not run Python, as far as its files tell")
@@ -149,7 +152,11 @@ class Process:
     def _check_namespace(self, command: str) -> None:
         """Raise UsageError for a process in a container, where paths and process numbers mean something else."""
         executable = Path(os.readlink(self.root / "exe"))
-        if self.sees(executable) and os.readlink(self.root / "ns/pid") == os.readlink("/proc/self/ns/pid"):
+        # A user may mount anything in a user namespace: its paths are not to be trusted.
+        shared = all(
+            os.readlink(self.root / f"ns/{each}") == os.readlink(f"/proc/self/ns/{each}") for each in ("pid", "user")
+        )
+        if shared and self.sees(executable):
             return
         inside = self._status("NSpid").split()[-1]
         line = f"{self._python()} -m loopcore {command.replace(str(self.pid), inside)}"

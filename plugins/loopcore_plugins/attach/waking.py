@@ -55,7 +55,7 @@ def _interrupt(thread_id: int) -> None:
 
 
 def _write_wakeup(process: Process) -> bool:
-    """Write a zero byte to the socket pair of uvloop in the main thread; return False if it cannot be told for sure.
+    """Write a zero byte to the socket pair of uvloop in the main thread; return False if it cannot be identified.
 
     It is the one pair that has one end in the table of the epoll instance on which the main thread waits, and the other
     end elsewhere in the process. Raises OSError.

@@ -150,7 +150,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 def until_as_before(target: Target, before: dict[str, Any]) -> None:
-    """Wait until the program is as it was; fail with the difference."""
+    """Wait until the program has its former state; fail with the difference."""
     end = time.monotonic() + PATIENCE / 6
     while (now := target.state()) != before and time.monotonic() < end:
         time.sleep(0.02)
