@@ -446,21 +446,23 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
     If no recorder is on, one is until the end.
     """
     loop, _ = loop_numbered(state, number)
-    seconds, path = text.split(" ", 1)
-    present = recorder_of(loop)
-    if present is not None:
-        wait_for(state["sock"], float(seconds))
-        present.dump(path, reason="command")
-        return True
     try:
+        from pathlib import Path
+
         from loopcore_plugins.recorder import Recorder
     except ImportError as exc:
         raise LookupError(f"the loopcore of that process has no recorder: {exc}") from None
-    added: Any = Recorder()
+    seconds, name = text.split(" ", 1)
+    present = recorder_of(loop)
+    if present is not None:
+        wait_for(state["sock"], float(seconds))
+        present.dump(Path(name), reason="command")
+        return True
+    added = Recorder(most=0)  # writes no dumps by itself
     in_loop(loop, lambda: loop.probes.register(added, "recorder"))
     try:
         wait_for(state["sock"], float(seconds))
-        added.dump(path, reason="command")
+        added.dump(Path(name), reason="command")
     finally:
         in_loop(loop, lambda: loop.probes.unregister(added), even_late=True)
     return True
