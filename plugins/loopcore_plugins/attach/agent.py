@@ -41,12 +41,14 @@ def start(path: str, folder: str) -> None:
     """Start the agent's thread. Thread: the main one, between two bytecodes of the program."""
     events = sys.modules.get("asyncio.events")
     running = None if events is None else events._get_running_loop()
-    # The thread inherits the mask: a signal must interrupt the wait of the program's threads, not the agent's.
-    mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+    # The thread inherits the mask: a signal must interrupt the wait of the program's threads, not the agent's. The
+    # functions are bound here because a thread that ends at once clears the globals.
+    set_mask, how = _signal.pthread_sigmask, _signal.SIG_SETMASK
+    mask = set_mask(_signal.SIG_BLOCK, _signal.valid_signals())
     try:
         _thread.start_new_thread(run, (path, folder, running, _thread.get_ident()))
     finally:
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+        set_mask(how, mask)
 
 
 def run(path: str, folder: str, running: Any, main_thread: int) -> None:
@@ -54,21 +56,18 @@ def run(path: str, folder: str, running: Any, main_thread: int) -> None:
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         sock.settimeout(SILENCE)
-        try:
-            sock.connect(path)
-        except OSError:  # the command has been killed before this ran
-            remove(folder)
-            return
+        sock.connect(path)
         serve(sock, {"sock": sock, "main": (running, main_thread), "probes": {}, "watching": False})
-    except OSError:  # the command has gone, or is silent
+    except OSError:  # the command has gone, perhaps before this began, or is silent
         pass
     finally:
         sock.close()
+        remove(folder)
         globals().clear()
 
 
 def remove(folder: str) -> None:
-    """Remove the folder of a command that was killed."""
+    """Remove the folder of the command, which may have been killed."""
     try:
         for name in os.listdir(folder):
             os.unlink(f"{folder}/{name}")
@@ -141,7 +140,7 @@ def find_loops(state: dict[str, Any]) -> list[tuple[Any, int]]:
     """
     found: list[tuple[Any, int]] = []
     running, main_thread = state["main"]
-    if running is not None and running.is_running():
+    if running is not None and runs(running):
         found.append((running, main_thread))
     if "asyncio" not in sys.modules:
         return found
@@ -153,13 +152,20 @@ def find_loops(state: dict[str, Any]) -> list[tuple[Any, int]]:
         while frame is not None:
             values = list(frame.f_locals.values())
             values += [value._loop for value in values if type(value) is runner]
-            loop = next((value for value in values if issubclass(type(value), kind) and value.is_running()), None)
+            loop = next((value for value in values if issubclass(type(value), kind) and runs(value)), None)
             if loop is not None and getattr(loop, "_thread_id", ident) == ident:
                 if all(loop is not known for known, _ in found):
                     found.append((loop, ident))
                 break
             frame = frame.f_back
     return found
+
+
+def runs(loop: Any) -> bool:
+    try:
+        return bool(loop.is_running())
+    except Exception:  # an object that is not complete, or only plays a loop
+        return False
 
 
 def threads_of_process() -> dict[int, dict[str, Any]]:

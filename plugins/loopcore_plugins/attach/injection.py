@@ -80,7 +80,7 @@ class Agent:
         return reply["answer"]
 
     def take(self, name: str) -> bytes:
-        """Return the content of a file that the process has written to `folder`. Raises OSError if it belongs to another."""
+        """Return the content of a file that the process has written to `folder`. Raises OSError if others wrote it."""
         with open(os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != self.process.uid():
