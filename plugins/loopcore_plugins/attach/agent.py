@@ -460,17 +460,18 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
         raise LookupError(f"the loopcore of that process has no recorder: {exc}") from None
     seconds, name = text.split(" ", 1)
     present = recorder_of(loop)
-    if present is not None:
-        wait_for(state["sock"], float(seconds))
-        present.dump(Path(name), reason="command")
-        return True
-    added = Recorder(most=0)  # writes no dumps by itself
-    in_loop(loop, lambda: loop.probes.register(added, "recorder"))
+    used = Recorder(most=0) if present is None else present  # ours writes no dumps by itself
+    if present is None:
+        in_loop(loop, lambda: loop.probes.register(used, "recorder"))
     try:
         wait_for(state["sock"], float(seconds))
-        added.dump(Path(name), reason="command")
+        try:
+            used.dump(Path(name), reason="command")
+        except OSError as exc:
+            raise LookupError(f"the recording cannot be written: {exc}") from None
     finally:
-        in_loop(loop, lambda: loop.probes.unregister(added), even_late=True)
+        if present is None:
+            in_loop(loop, lambda: loop.probes.unregister(used), even_late=True)
     return True
 
 
