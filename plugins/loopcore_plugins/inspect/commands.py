@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from loopcore.errors import UsageError
+from loopcore_plugins.attach.reports import ask_each as ask_unprepared
+from loopcore_plugins.attach.reports import pid_to_attach
 from loopcore_plugins.inspect.client import PATIENCE, Client, GoneError, SilentError, connect, find
 from loopcore_plugins.inspect.listing import branches_of_output, ps_lines, shorten, stacks_lines, whereabouts
 from loopcore_plugins.inspect.places import Address, addresses
@@ -98,7 +100,8 @@ def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, 
 
 
 def _report(question: str, arguments: argparse.Namespace) -> int:
-    found = _ask_each(arguments.pid, question)
+    attaches = pid_to_attach(arguments.pid) is not None
+    found = (ask_unprepared if attaches else _ask_each)(arguments.pid, question)
     if arguments.json:
         print(json.dumps([{**greeting, **answer} for greeting, answer in found], indent=2))
         return 0
@@ -167,6 +170,8 @@ def _find_task(client: Client, wish: str) -> dict[str, Any]:
 
 
 def _top(arguments: argparse.Namespace) -> int:
+    if pid_to_attach(arguments.pid) is not None:
+        return _top_unprepared(arguments)
     address = _one(arguments.pid)
     if arguments.html is not None:
         from loopcore_plugins.inspect.page import record
@@ -194,6 +199,14 @@ def _serve(address: Address, arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         pass
     return 0
+
+
+def _top_unprepared(arguments: argparse.Namespace) -> int:
+    if arguments.html is not None or arguments.page:
+        raise UsageError("a page needs the plugin inspect: start the program as in loopcore run --plugin inspect FILE")
+    from loopcore_plugins.attach.screen import run_top
+
+    return run_top(arguments.pid, interval=arguments.interval, once=arguments.once)
 
 
 def _progress(what: str, seconds: float) -> tuple[Callable[[float], None], Callable[[], None]]:
