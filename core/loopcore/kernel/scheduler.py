@@ -18,6 +18,7 @@ from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.hooks import observer
+from loopcore.hooks.sources import READY, SOURCES, THREADSAFE
 from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
@@ -36,7 +37,6 @@ from loopcore.kernel.ready import ReadyQueue
 from loopcore.kernel.registry import as_running_loop
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.running import CallbackRunner
-from loopcore.kernel.sources import READY, SOURCES, THREADSAFE
 from loopcore.kernel.task_makers import ClassTasks
 from loopcore.kernel.timers import TimerHeap
 from loopcore.log import logger

@@ -19,8 +19,10 @@ import sys
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # asyncio does not load typing, and annotations are not evaluated
+if TYPE_CHECKING:  # asyncio does not load typing
     from typing import Any
+else:
+    Any = object  # before Python 3.14, annotations are evaluated
 
 SILENCE = 60.0
 """Seconds without a question after which the agent leaves."""

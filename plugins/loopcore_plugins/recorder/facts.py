@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 import loopcore
-from loopcore.kernel.task import Task as Step
+from loopcore.hooks.observer import Entry
 from loopcore_plugins._tasktree import Place, coroutine_stack, running_task
 from loopcore_plugins.watchdog.stall import Stall
 
@@ -63,7 +63,7 @@ def describe_stall(stall: Stall, number: int) -> dict[str, Any]:
 def identity_of(task: Any) -> int:
     """Return the identity by which records call `task`: that of its step, if they are two objects."""
     step = getattr(task, "_step", None)
-    return id(step if isinstance(step, Step) else task)
+    return id(step if isinstance(step, Entry) else task)
 
 
 def _tasks_of(loop: Any) -> list[Any]:

@@ -60,7 +60,7 @@ class Recorder:
         size: int = 4,
         file: Path | None = None,
         dumps: Path = Path(DEFAULT_DUMPS),
-        stall: float = 0.1,
+        stall: float = 0.25,
         delay: float = 0.0,
         exceptions: bool = True,
         signal: str = "",

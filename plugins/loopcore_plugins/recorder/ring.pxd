@@ -13,12 +13,11 @@ cdef class Ring:
     cdef unsigned long long _mask
     cdef unsigned long long _written
     cdef unsigned long long _base
-    cdef unsigned long long _steps
+    cdef readonly unsigned long long steps
 
     cpdef object set_word(self, int word, unsigned long long value)
     cpdef void put(self, unsigned long long kind, unsigned long long argument, unsigned long long label,
                    unsigned long long who) noexcept
-    cdef unsigned long long steps(self) noexcept
     cdef void add(self, unsigned long long kind, unsigned long long argument, unsigned long long label,
                   unsigned long long who) noexcept
     @cython.locals(now=cython.ulonglong)

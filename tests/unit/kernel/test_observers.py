@@ -10,8 +10,8 @@ import loopcore
 from loopcore.errors import UsageError
 from loopcore.hooks import observer
 from loopcore.hooks.observer import Observer
+from loopcore.hooks.sources import IMMEDIATE, SOON, SOURCES, TASK, THREADSAFE, TIMER
 from loopcore.kernel.running import CallbackRunner
-from loopcore.kernel.sources import IMMEDIATE, SOON, SOURCES, TASK, THREADSAFE, TIMER
 
 NAMES = {
     getattr(observer, name): name
