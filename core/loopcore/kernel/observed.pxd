@@ -36,6 +36,7 @@ cdef class ObservedRunner(CallbackRunner):
     cdef Scheduler _loop
     cdef Observers _observers
 
+    cpdef object release(self)
     cdef object _call_observed(self, Runnable runnable, int source)
 
 

@@ -69,6 +69,10 @@ class ObservedRunner(CallbackRunner):
         self._loop: Scheduler = loop
         self._observers: Observers = loop._observers
 
+    def release(self) -> None:
+        """Break the cycle of the loop and its runner: the loop is closed."""
+        self._loop = None  # type: ignore[assignment]
+
     def _call(self, runnable: Runnable) -> None:
         self._call_observed(runnable, self._loop._source)
 

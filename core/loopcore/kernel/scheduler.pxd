@@ -62,7 +62,7 @@ cdef class Scheduler:
     cdef LoopClock _clock
     cdef CallbackRunner _runner
     cdef CallbackRunner _plain_runner
-    cdef CallbackRunner _observed_runner
+    cdef object _observed_runner
     cdef readonly Observers _observers
     cdef object _sampler
     cdef object _policy

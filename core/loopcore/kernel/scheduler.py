@@ -150,7 +150,7 @@ class Scheduler:
         self._observers: Observers = Observers(self.probes)
         # Both exist as long as the loop: the callback that a runner runs may make the loop choose the other.
         self._plain_runner: CallbackRunner = CallbackRunner(self)
-        self._observed_runner: CallbackRunner = ObservedRunner(self)
+        self._observed_runner: ObservedRunner = ObservedRunner(self)
         self._runner: CallbackRunner = self._plain_runner
         self._sampler: Any = None
         self._policy: Any = None
@@ -584,6 +584,7 @@ class Scheduler:
         self._due.clear()
         if self._sampler is not None:
             self._stop_measuring()
+        self._observed_runner.release()
         self._poller.close()
         self.probes.cold("loopcore_loop_closed", loop=self)
 
