@@ -236,28 +236,6 @@ def test_a_long_suspension_says_where(loop: Any, tmp_path: Path) -> None:
     assert (begun.kind, begun.who) == (Kind.BEGIN, of(recording, Kind.SITE)[0].who)
 
 
-def test_a_ring_that_is_full_keeps_the_newest(loop: Any, tmp_path: Path) -> None:
-    recorder = quiet(tmp_path)
-    loop.probes.register(recorder)
-
-    async def busy() -> None:
-        for _ in range(70_000 // 2):
-            await asyncio.sleep(0)
-
-    async def last() -> None: ...
-
-    async def program() -> None:
-        await busy()
-        await loop.create_task(last())
-
-    loop.run_until_complete(program())
-    recording = read(recorder.dump())
-    assert recording.problems == []
-    assert recording.dropped > 0
-    assert len(recording.events) <= 1 << 16
-    assert named(recording, "last", Kind.SPAWN, Kind.BEGIN)
-
-
 def test_the_facts_name_the_tasks_that_are_alive(loop: Any, tmp_path: Path) -> None:
     recorder = quiet(tmp_path)
     loop.probes.register(recorder)
