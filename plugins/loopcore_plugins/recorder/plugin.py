@@ -1,4 +1,4 @@
-"""Recorder: the plugin. Its options, what it hears of the loop through hooks, and when it writes a dump."""
+"""Recorder: the plugin. Its options, what hooks report to it, and when it writes a dump."""
 
 import gc
 import mmap
@@ -138,7 +138,7 @@ class Recorder:
 
     @hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Start what runs beside the loop."""
+        """Watch collections, signals and, if the loop runs, its thread."""
         gc.callbacks.append(self._note_collection)
         if self._last_chance is not None:
             self._last_chance.take()
@@ -300,7 +300,8 @@ class Recorder:
         if tape is not None:
             tape.later(lambda: tape.ring.put(Kind.STALL, number, 0, int(stall.seconds * 1e9)))
             if path is not None:
-                self._write(Path(path), self._content(tape, "stall", f"{stall.cause}, {stall.seconds:.2f} s"))
+                content = self._content(tape, "stall", f"{stall.cause}, {stall.seconds:.2f} s")
+                self._write(Path(path), content, is_again=True)
 
     def _check_delay(self, slow: int, ticks: int) -> None:
         if slow * 100 > ticks * (100 - PERCENTILE):
@@ -340,13 +341,14 @@ class Recorder:
         content += facts
         return content
 
-    def _write(self, path: Path, content: bytearray) -> None:
+    def _write(self, path: Path, content: bytearray, is_again: bool = False) -> None:
         try:
             _write(path, content)
         except OSError as exc:
             logger.error("a recording could not be written: %s; name another place with recorder:dumps=PATH", exc)
         else:
-            logger.warning("a recording was written to %s; read it with: loopcore why %s", path, path)
+            if not is_again:
+                logger.warning("a recording was written to %s; read it with: loopcore why %s", path, path)
 
 
 def _write(path: Path, content: bytearray) -> None:
@@ -413,9 +415,7 @@ def _number_of(name: str) -> signal.Signals | None:
         return None
     name = name if name.startswith("SIG") else f"SIG{name}"
     if name not in signal.Signals.__members__ or name in ("SIGKILL", "SIGSTOP"):
-        raise UsageError(
-            f"recorder cannot dump on {name}, which is no signal that a program can catch; try signal=USR2"
-        )
+        raise UsageError(f"recorder cannot dump on {name}: programs cannot catch such a signal; try signal=USR2")
     return signal.Signals[name]
 
 

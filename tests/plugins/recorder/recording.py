@@ -14,7 +14,7 @@ PATIENCE = 30.0
 
 
 def quiet(tmp_path: Path, **options: Any) -> Recorder:
-    """Return a recorder of 1 MiB that dumps when it is told to, and for `options`."""
+    """Return a recorder of 1 MiB that dumps on request, and for the reasons in `options`."""
     return Recorder(
         **{"size": 1, "stall": 0, "exceptions": False, "dumps": tmp_path / "dump-{pid}-{n}.rec", "every": 0} | options
     )

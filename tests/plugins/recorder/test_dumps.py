@@ -1,4 +1,4 @@
-"""When the recorder writes a dump, where, and that it leaves everything else as it was."""
+"""When the recorder writes a dump, where, and that nothing else changes."""
 
 import asyncio
 import contextlib
@@ -60,7 +60,7 @@ def test_a_stall_is_dumped_with_its_stack_while_it_lasts(loop: Any, tmp_path: Pa
     assert named(recording, "program", Kind.BEGIN)
 
 
-def test_the_end_of_a_stall_replaces_its_dump(loop: Any, tmp_path: Path) -> None:
+def test_the_end_of_a_stall_replaces_its_dump(loop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     loop.probes.register(quiet(tmp_path, stall=0.05, most=1))
 
     async def program() -> None:
@@ -75,6 +75,7 @@ def test_the_end_of_a_stall_replaces_its_dump(loop: Any, tmp_path: Path) -> None
     (path,) = written(tmp_path, 1)
     (stall,) = read(path).stalls
     assert stall.end - stall.begin > 0
+    assert caplog.text.count("read it with: loopcore why") == 1
 
 
 @pytest.mark.reports_errors
