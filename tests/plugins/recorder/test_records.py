@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.kernel.sources import SOURCES
+from loopcore.hooks.sources import SOURCES
 from loopcore_plugins.recorder.layout import Kind, Outcome
 from tests.plugins.recorder.recording import PATIENCE, named, of, quiet, read, record, story
 
