@@ -1,4 +1,4 @@
-"""Facts: what a dump holds beside the ring: the tasks that are alive, the stalls, and why it was written."""
+"""Facts: what a dump has besides the records: the tasks that are alive, the stalls, and why it was written."""
 
 import asyncio
 import json

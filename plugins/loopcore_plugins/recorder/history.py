@@ -24,7 +24,7 @@ def history(tape: "Tape", who: int, limit: int) -> list[dict[str, Any]]:
     """Return the newest `limit` records of the task `who`, oldest first: when, what, and which code. Thread: any."""
     content = bytes(tape.ring.memory)
     capacity, written = (_word(content, word) for word in (Word.CAPACITY, Word.WRITTEN))
-    wanted = struct.pack("<Q", who)
+    wanted, ns_per_step = struct.pack("<Q", who), tape.ns_per_step()
     found: list[dict[str, Any]] = []
     for number in range(written - 1, max(written - capacity, 0) - 1, -1):
         at = HEADER + number % capacity * RECORD
@@ -33,7 +33,7 @@ def history(tape: "Tape", who: int, limit: int) -> list[dict[str, Any]]:
         first = int.from_bytes(content[at : at + 8], "little")
         kind = Kind(first & 0xFF)
         what = Outcome(first >> 8 & 0xFF).name.lower() if kind is Kind.DONE else _WORDS[kind]
-        when = _time(content, number, capacity, first >> 32, tape.ns_per_step())
+        when = _time(content, number, capacity, first >> 32, ns_per_step)
         found.append({"at_ns": when, "what": what, "code": tape.labels.text(first >> 16 & 0xFFFF)})
         if len(found) == limit:
             break

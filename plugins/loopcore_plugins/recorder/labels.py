@@ -64,15 +64,16 @@ class Labels:
         if self._count >= OTHER_LABEL // NAMES_SHARE or self._used >= self._size // NAMES_SHARE:
             self.dropped += 1
             return 0
-        return self._add(name, "", 0)
+        return self._add(name[:LONGEST_NAME], "", 0)
 
     def of_text(self, text: str) -> int:
         """Return the label of any text."""
-        return self._add(text, "", 0)
+        return self._add(text[:LONGEST_NAME], "", 0)
 
     def text(self, label: int) -> str:
         """Return the name of a label, and its place if it has one."""
-        name, file, line = next((text for text, known in self._texts.items() if known == label), "?\n\n0").split("\n")
+        texts = [*self._texts.items()]  # copied at once: the loop goes on adding to it
+        name, file, line = next((text for text, known in texts if known == label), "?\n\n0").split("\n")
         return f"{name} ({file}:{line})" if file else name
 
     def _add(self, name: str, file: str, line: int) -> int:

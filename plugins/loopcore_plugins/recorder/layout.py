@@ -66,7 +66,7 @@ class Kind(IntEnum):
     """The task `who`, whose step runs, is done. `argument`: an `Outcome`."""
     WAKE = 5
     """`who` was put on the ready queue: by the step or callback that runs now, or, between WAIT and the next BEGIN,
-    by the loop. `argument`: its source. `label`: its code."""
+    by the loop. `argument`: its source. `label`: the code of a task, 0 for others: their BEGIN has it."""
     SPAWN = 6
     """The same, for the first time in a task's life. An identity may have belonged to an earlier task."""
     NAME = 7

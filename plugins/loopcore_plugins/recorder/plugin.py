@@ -1,4 +1,4 @@
-"""Recorder: the plugin. Its options, what it hears of the loop through hooks, and when it writes a dump."""
+"""Recorder: the plugin. Its options, what hooks report to it, and when it writes a dump."""
 
 import gc
 import mmap
@@ -6,15 +6,14 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
 from itertools import count
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
+from loopcore_plugins.recorder import layout, signals
 from loopcore_plugins.recorder.facts import describe_stall, facts_of, identity_of
 from loopcore_plugins.recorder.history import history
 from loopcore_plugins.recorder.labels import Labels
@@ -27,6 +26,11 @@ from loopcore_plugins.watchdog.request import RequestReader
 from loopcore_plugins.watchdog.stall import Stall
 from loopcore_plugins.watchdog.watch import Watch
 from loopcore_plugins.watchdog.watch_thread import watch_thread
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a mapped file cannot be renamed
+    fcntl = None  # type: ignore[assignment]
 
 logger = plugin_logger.getChild("recorder")
 
@@ -47,11 +51,12 @@ class Recorder:
     """Keeps what a loop did last, and writes it down when something goes wrong. An object is for one loop.
 
     `size`: MiB of records, 16 bytes each; rounded up to a power of two. `file`: keep them in this file, which survives
-    a process that is killed, and goes when the loop is closed. `dumps`: the names of dumps. Both may contain {pid} and
-    {n}. `stall`: seconds after which a stall is dumped, 0 for never. `delay`: dump when the working time of more than
-    one tick in a hundred exceeds so many seconds; 0 for never. `exceptions`: dump when the loop's exception handler is
-    called. `signal`: dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or SIGTERM ends the
-    process. `most` and `every`: how many dumps are written by themselves at most, and the seconds between two.
+    a process that is killed, and is removed when the loop is closed. `dumps`: the names of dumps. Both may contain
+    {pid} and {n}. `stall`: seconds after which a stall is dumped, 0 for never. `delay`: dump when the working time of
+    more than one tick in a hundred exceeds so many seconds; 0 for never. `exceptions`: dump when the loop's exception
+    handler is called. `signal`: dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or when SIGTERM
+    ends the process. `most` and `every` limit the dumps of `stall`, `delay` and `exceptions`: their number, and the
+    seconds between two.
     """
 
     def __init__(
@@ -74,8 +79,10 @@ class Recorder:
             raise UsageError(f"recorder: stall={stall}, delay={delay}, every={every} and most={most} are 0 or more")
         self._capacity = 1 << (size * (1 << 20) // RECORD - 1).bit_length()
         number = next(_instances)
-        self._file = None if file is None else _writable(fill_in(Path(file), pid=os.getpid(), n=number))
-        self._dumps = _writable(Path(dumps))
+        self._file = None if file is None else _writable(fill_in(Path(file).absolute(), pid=os.getpid(), n=number))
+        if self._file is not None:
+            _keep_earlier(self._file)
+        self._dumps = _writable(Path(dumps).absolute())
         self._threshold = stall
         self._delay = delay
         self._exceptions = exceptions
@@ -88,7 +95,7 @@ class Recorder:
         self._tape: Tape | None = None
         self._thread_id = 0
         self._collection_began = 0
-        self._waiting_jobs: Counter[str] = Counter()
+        self._waiting_jobs: dict[str, set[int]] = {}  # by pool
         self._stalls: list[dict[str, Any]] = []
         self._stall_count = 0
         self._watch: Watch | None = None
@@ -101,8 +108,11 @@ class Recorder:
 
         Raises OSError if it cannot be written, UsageError before the recorder is registered with a loop.
         """
-        content = self._content(reason, detail)
-        path = self._next_path() if path is None else path
+        tape = self._tape
+        if tape is None:
+            raise UsageError("the recorder records no loop, so it has nothing to dump: register it with a loop first")
+        content = self._content(tape, reason, detail)
+        path = self._next_path() if path is None else Path(path)
         _write(path, content)
         return path
 
@@ -128,32 +138,33 @@ class Recorder:
 
     @hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Start what runs beside the loop."""
+        """Watch collections, signals and, if the loop runs, its thread."""
         gc.callbacks.append(self._note_collection)
         if self._last_chance is not None:
             self._last_chance.take()
-        if self._signal is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(self._signal, self._on_signal)
+        if self._signal is not None:
+            signals.add(self._signal, self._dump_on_signal)
         if loop.is_running():
             self.loopcore_run_started(loop)
 
     @hookimpl
     def loopcore_plugin_unregistered(self, loop: Any) -> None:
         """Stop recording."""
-        self._end(loop)
+        if loop is self._loop:  # not a second loop that was refused
+            self._end(loop)
 
     @hookimpl
     def loopcore_loop_closed(self, loop: Any) -> None:
         """Write the last dump."""
-        if self._last_chance is not None and self._tape is not None:
+        if self._last_chance is not None:
             self._dump_at_exit()
         self._end(loop)
 
     @hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
-        """Forget the parent's recording: its file is the parent's."""
+        """Stop recording: the memory and the file are the parent's."""
         self._file = None
-        self._end(loop)
+        loop.probes.unregister(self)
 
     @hookimpl
     def loopcore_run_started(self, loop: Any) -> None:
@@ -182,14 +193,13 @@ class Recorder:
             gc.callbacks.remove(self._note_collection)
         if self._last_chance is not None:
             self._last_chance.leave()
-        is_main = threading.current_thread() is threading.main_thread()
-        if self._signal is not None and is_main and signal.getsignal(self._signal) == self._on_signal:
-            signal.signal(self._signal, signal.SIG_DFL)
+        if self._signal is not None:
+            signals.remove(self._signal, self._dump_on_signal)
         tape, self._tape = self._tape, None
         if tape is not None:
             tape.close()
-        if self._file is not None:
-            self._file.unlink(missing_ok=True)
+            if self._file is not None:
+                self._file.unlink(missing_ok=True)
 
     # What the observer cannot see
 
@@ -206,13 +216,14 @@ class Recorder:
     @hookimpl
     def loopcore_job_submitted(self, job: Any) -> None:
         """Record it."""
-        self._waiting_jobs[job.pool] += 1
+        with self._lock:
+            self._waiting_jobs.setdefault(job.pool, set()).add(id(job))
         self._put(Kind.JOB_SUBMITTED, 0, job.function, id(job))
 
     @hookimpl
     def loopcore_job_started(self, job: Any) -> None:
         """Count it. Thread: the pool's."""
-        self._waiting_jobs[job.pool] -= 1
+        self._stop_waiting(job)
 
     @hookimpl
     def loopcore_job_finished(self, job: Any) -> None:
@@ -220,9 +231,7 @@ class Recorder:
         tape = self._tape
         if tape is None:
             return
-        if not job.started_ns:
-            self._waiting_jobs[job.pool] -= 1
-        waiting = min(max(self._waiting_jobs[job.pool], 0), 255)
+        waiting = min(self._stop_waiting(job), 255)
         who, function, failed = id(job), job.function, job.error is not None
         started, ended = (ns + _JOB_CLOCK_OFFSET if ns else 0 for ns in (job.started_ns, job.finished_ns))
         thread = threading.current_thread().name
@@ -234,6 +243,15 @@ class Recorder:
 
         tape.later(write)
 
+    def _stop_waiting(self, job: Any) -> int:
+        """Return how many jobs wait in the same pool."""
+        with self._lock:
+            waiting = self._waiting_jobs.get(job.pool, set())
+            waiting.discard(id(job))
+            if not waiting:
+                self._waiting_jobs.pop(job.pool, None)
+            return len(waiting)
+
     @hookimpl
     def loopcore_exception(self, context: dict[str, Any]) -> None:
         """Record it, and write a dump. Thread: the one that reports."""
@@ -241,10 +259,14 @@ class Recorder:
         error = describe_error(context.get("exception"))
         text = message if error is None else f"{error} ({message})"
         tape = self._tape
-        if tape is not None:
+        if tape is None:
+            return
+        if threading.get_ident() == self._thread_id:
+            tape.ring.put(Kind.ERROR, 0, tape.labels.of_text(text), 0)
+        else:
             tape.later(lambda: tape.ring.put(Kind.ERROR, 0, tape.labels.of_text(text), 0))
-            if self._exceptions:
-                self._dump_if_due("exception", text)
+        if self._exceptions:
+            self._dump_if_due("exception", text)
 
     def _put(self, kind: Kind, argument: int, work: Any, who: int) -> None:
         tape = self._tape
@@ -278,27 +300,31 @@ class Recorder:
         if tape is not None:
             tape.later(lambda: tape.ring.put(Kind.STALL, number, 0, int(stall.seconds * 1e9)))
             if path is not None:
-                self._write(Path(path), self._content("stall", f"{stall.cause}, {stall.seconds:.2f} s"))
+                content = self._content(tape, "stall", f"{stall.cause}, {stall.seconds:.2f} s")
+                self._write(Path(path), content, is_again=True)
 
     def _check_delay(self, slow: int, ticks: int) -> None:
         if slow * 100 > ticks * (100 - PERCENTILE):
             self._dump_if_due("delay", f"{slow} of {ticks} ticks worked for more than {self._delay} s")
 
-    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
-        if self._tape is not None:
-            self._write(self._next_path(), self._content("signal", signal.Signals(signum).name))
+    def _dump_on_signal(self, signum: int) -> None:
+        tape = self._tape
+        if tape is not None:
+            self._write(self._next_path(), self._content(tape, "signal", signal.Signals(signum).name))
 
     def _dump_at_exit(self) -> None:
-        self._write(self._next_path(), self._content("exit", ""))
+        tape = self._tape
+        if tape is not None:
+            self._write(self._next_path(), self._content(tape, "exit", ""))
 
     def _dump_if_due(self, reason: str, detail: str) -> Path | None:
-        now = time.monotonic()
+        tape, now = self._tape, time.monotonic()
         with self._lock:
-            if self._tape is None or self._written >= self._most or now - self._written_at < self._every:
+            if tape is None or self._written >= self._most or now - self._written_at < self._every:
                 return None
             self._written += 1
             self._written_at = now
-        path, content = self._next_path(), self._content(reason, detail)
+        path, content = self._next_path(), self._content(tape, reason, detail)
         if threading.get_ident() == self._thread_id:
             threading.Thread(target=self._write, args=(path, content), name="loopcore-recorder").start()
         else:
@@ -308,54 +334,89 @@ class Recorder:
     def _next_path(self) -> Path:
         return fill_in(self._dumps, pid=os.getpid(), n=next(_dumps))
 
-    def _content(self, reason: str, detail: str) -> bytes:
-        tape = self._tape
-        if tape is None:
-            raise UsageError("the recorder has nothing to dump: register it with a loop first")
+    def _content(self, tape: Tape, reason: str, detail: str) -> bytearray:
         facts = facts_of(self._loop, reason, detail, self._stalls, tape.labels.dropped)
         content = bytearray(tape.ring.memory)
         content[8 * Word.FACTS : 8 * Word.FACTS + 8] = len(facts).to_bytes(8, "little")
-        return bytes(content + facts)
+        content += facts
+        return content
 
-    def _write(self, path: Path, content: bytes) -> None:
+    def _write(self, path: Path, content: bytearray, is_again: bool = False) -> None:
         try:
             _write(path, content)
         except OSError as exc:
-            logger.error("the recording could not be written to %s: %s", path, exc)
+            logger.error("a recording could not be written: %s; name another place with recorder:dumps=PATH", exc)
         else:
-            logger.warning("a recording was written to %s; read it with: loopcore why %s", path, path)
+            if not is_again:
+                logger.warning("a recording was written to %s; read it with: loopcore why %s", path, path)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytearray) -> None:
     part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
+    part.unlink(missing_ok=True)
+    try:
+        with open(part, "xb", opener=_private) as file:
+            file.write(content)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
 
 
 def _writable(path: Path) -> Path:
     if not path.parent.is_dir():
         raise UsageError(f"recorder cannot write {path}: there is no directory {path.parent}; mkdir -p {path.parent}")
     if path.is_dir():
-        raise UsageError(f"recorder cannot write {path}: it is a directory")
+        raise UsageError(f"recorder cannot write {path}: it is a directory; name a file in it")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"recorder cannot write {path}: this user may not write in {path.parent}; name another place")
     return path
 
 
 def _map(path: Path, size: int) -> mmap.mmap:
     try:
-        with open(path, "w+b", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with open(path, "x+b", opener=_private) as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)  # until the memory is unmapped, or the process is killed
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error here, and not a SIGBUS later
             file.truncate(size)
             return mmap.mmap(file.fileno(), size)
     except OSError as exc:
-        raise UsageError(f"recorder cannot keep its records in {path}: {exc}") from exc
+        raise UsageError(f"recorder cannot keep its records in {path}: {exc}; name another file") from exc
+
+
+def _keep_earlier(path: Path) -> None:
+    """Rename the file of a process that did not end in order: it is what the recording was for."""
+    try:
+        with open(path, "r+b") as file:
+            begin = file.read(8)
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        raise UsageError(
+            f"recorder cannot write {path}: another recorder does; put {{pid}} and {{n}} into the name"
+        ) from None
+    if begin != layout.MAGIC.to_bytes(8, "little"):
+        raise UsageError(f"recorder does not overwrite {path}, which is not a recording; name another file")
+    earlier = path.with_name(f"{path.name}.old")
+    os.replace(path, earlier)
+    logger.warning("%s was left by a process that did not end in order; read it with: loopcore why %s", path, earlier)
 
 
 def _number_of(name: str) -> signal.Signals | None:
     if not name:
         return None
-    try:
-        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
-    except KeyError:
-        raise UsageError(f"recorder: there is no signal {name!r}; signal=USR2, for example") from None
+    name = name if name.startswith("SIG") else f"SIG{name}"
+    if name not in signal.Signals.__members__ or name in ("SIGKILL", "SIGSTOP"):
+        raise UsageError(f"recorder cannot dump on {name}: programs cannot catch such a signal; try signal=USR2")
+    return signal.Signals[name]
 
 
 def _ignore() -> None:

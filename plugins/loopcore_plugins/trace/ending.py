@@ -12,24 +12,35 @@ from types import FrameType
 
 
 class LastChance:
-    """Calls `write` before SIGTERM ends the process. Thread: `take` and `leave` do nothing outside the main one."""
+    """Calls `write` before SIGTERM ends the process. Thread: `take` does nothing outside the main one."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         self._write = write
 
     def take(self) -> None:
         """Handle SIGTERM, if it has its default action."""
-        if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._end)
+        if _is_main_thread() and signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, _end):
+            _writers.append(self._write)
+            signal.signal(signal.SIGTERM, _end)
 
     def leave(self) -> None:
         """Undo `take`, unless another handler for SIGTERM has been set since."""
-        if _is_main_thread() and signal.getsignal(signal.SIGTERM) == self._end:
+        if self._write in _writers:
+            _writers.remove(self._write)
+        if not _writers and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _end:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    def _end(self, signum: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self._write()
+
+_writers: list[Callable[[], None]] = []
+"""Of all loops and plugins: they share the handler."""
+
+
+def _end(signum: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        for write in [*_writers]:
+            write()
+    finally:
         signal.raise_signal(signal.SIGTERM)
 
 
