@@ -6,6 +6,7 @@ DECLARED: Final = {
     "metrics": "loopcore_plugins.metrics:Metrics",
     "inspect": "loopcore_plugins.inspect:Inspect",
     "trace": "loopcore_plugins.trace:Trace",
+    "recorder": "loopcore_plugins.recorder:Recorder",
     "spans": "loopcore_plugins.trace.spans:Spans",
     "watchdog": "loopcore_plugins.watchdog:Watchdog",
     "keep": "loopcore_plugins.policy:Keep",
