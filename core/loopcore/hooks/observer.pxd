@@ -1,3 +1,4 @@
+# Compiled plugins contain the layout of this class and of its table of methods: a change is a breaking one.
 cdef class Observer:
     cdef public int wants
     cdef public object failure
