@@ -1,4 +1,5 @@
 from loopcore.ports.direct cimport DirectPort
+from loopcore_backends._native.epoll cimport wait_timed
 
 
 cdef class EpollBackend(DirectPort):
@@ -19,3 +20,9 @@ cdef class EpollBackend(DirectPort):
     cpdef object wait(self, object timeout)
     cdef object _take_row(self, object fd)
     cdef object _change_row(self, object fd, object interest)
+
+
+cdef inline list wait(EpollBackend backend, double timeout):
+    return wait_timed(
+        backend._epoll, backend._fd, timeout, backend._batch, &backend.gil_steps if backend.times_gil else NULL
+    )

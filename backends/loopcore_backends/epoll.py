@@ -57,7 +57,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends._native.epoll import wait
+    from cython.cimports.loopcore_backends.epoll import wait
 else:
     from loopcore_backends._native.epoll import wait
 
@@ -213,7 +213,7 @@ class EpollBackend(DirectPort):
             if self._fd < 0:
                 raise _refusals.closed("epoll")
             limit = -1.0 if timeout is None else timeout
-            events: list[ReadyEvent] = wait(self._epoll, self._fd, limit, self._batch)
+            events: list[ReadyEvent] = wait(self, limit)
             if self._sift:
                 events = self._sifted(events)
         finally:

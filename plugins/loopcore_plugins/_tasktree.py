@@ -176,3 +176,7 @@ def _linked(callback: Any) -> Iterator[Any]:
             continue
         if asyncio.isfuture(content):
             yield content
+        elif type(content).__module__ == "anyio._backends._asyncio" and hasattr(content, "cancel_scope"):
+            host = content.cancel_scope._host_task  # of anyio's TaskGroup, which waits for a future of its own
+            if host is not None:
+                yield host

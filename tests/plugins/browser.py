@@ -1,7 +1,7 @@
 """A browser without a window, for tests marked `browser`: what a page shows, as its document or as a picture.
 
 Needs Chromium (Debian's package is `chromium`). LOOPCORE_SCREENSHOTS names a folder to keep the pictures in; the
-manual's are made that way: `LOOPCORE_SCREENSHOTS=docs/images pytest -m browser`.
+manual's are made that way: `LOOPCORE_SCREENSHOTS=docs/images pytest -m "browser or not browser" -k picture`.
 """
 
 import functools

@@ -63,6 +63,17 @@ async def through_shield(inner: asyncio.Task[None]) -> None:
     await asyncio.shield(inner)
 
 
+def test_the_tasks_of_an_anyio_group_are_awaited_by_the_task_that_has_the_group(loop: Any) -> None:
+    anyio = pytest.importorskip("anyio")
+
+    async def parent() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(leaf, name="child")
+
+    views = observe(loop, parent(), lambda: by_name(loop))
+    assert views["child"].awaited_by == (views["program"].id,)
+
+
 @pytest.mark.parametrize(
     "how", [directly, through_gather, through_nested_gathers, through_wait, through_wait_for, through_shield]
 )

@@ -8,6 +8,7 @@
 #ifndef LOOPCORE_EPOLL_H
 #define LOOPCORE_EPOLL_H
 
+#include "loopcore/_native/recording.h"
 #include <Python.h>
 
 #ifdef __linux__
@@ -68,10 +69,12 @@ loopcore_epoll_event(int fd, uint32_t events)
     return event;
 }
 
-/* A signal's Python handler runs between two calls; if it returns, the rest of the timeout is waited for (PEP 475). */
+/* A signal's Python handler runs between two calls; if it returns, the rest of the timeout is waited for (PEP 475).
+   `gil_steps`: where to note for how long this thread then waited for the GIL; NULL for nowhere. */
 static PyObject *
-loopcore_epoll_wait(PyObject *epoll, int fd, double timeout, int batch)
+loopcore_epoll_wait(PyObject *epoll, int fd, double timeout, int batch, unsigned long long *gil_steps)
 {
+    unsigned long long returned = 0;
     struct epoll_event events[LOOPCORE_MAX_EVENTS];
     double deadline = timeout > 0.0 ? loopcore_epoll_now() + timeout : 0.0;
     PyObject *found;
@@ -84,7 +87,13 @@ loopcore_epoll_wait(PyObject *epoll, int fd, double timeout, int batch)
         else {
             Py_BEGIN_ALLOW_THREADS
             count = loopcore_epoll_once(fd, events, timeout, batch);
+            if (gil_steps != NULL) {
+                returned = loopcore_counter();
+            }
             Py_END_ALLOW_THREADS
+            if (gil_steps != NULL) {
+                *gil_steps = loopcore_counter() - returned;
+            }
         }
         if (count >= 0) {
             break;
@@ -113,7 +122,7 @@ loopcore_epoll_wait(PyObject *epoll, int fd, double timeout, int batch)
 }
 #else
 static PyObject *
-loopcore_epoll_wait(PyObject *epoll, int fd, double timeout, int batch)
+loopcore_epoll_wait(PyObject *epoll, int fd, double timeout, int batch, unsigned long long *gil_steps)
 {
     PyErr_SetString(PyExc_NotImplementedError, "epoll(7) belongs to Linux");
     return NULL;

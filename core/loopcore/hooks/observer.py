@@ -22,7 +22,7 @@ The events, their arguments, and when they happen:
 | `DUE` | a timer's handle | how late it is, in ns of the loop's clock | a timer was found due |
 | `POSTED` | a handle | 0 | another thread has posted it |
 
-A source is an index of `loopcore.kernel.sources.SOURCES`. From Python 3.14 on the entry of a task is not the task but
+A source is an index of `loopcore.hooks.sources.SOURCES`. From Python 3.14 on the entry of a task is not the task but
 its step; `get_coro` works on both. If a callback runs a tick itself, the events of that tick come between its `BEGINS`
 and its `ENDS`. An observer may be registered in the middle of a callback, so that the first event it sees is an `ENDS`.
 
@@ -42,6 +42,44 @@ ENDS: Final = 64
 DUE: Final = 128
 POSTED: Final = 256
 ALL: Final = 511
+
+
+RESULT: Final = 1
+EXCEPTION: Final = 2
+CANCELLED: Final = 3
+"""How a task has ended (`Entry._ending`)."""
+
+
+class Entry:
+    """What a loop runs, as an observer receives it: a handle, a step of a task, one half of a transport.
+
+    The methods are C functions, for compiled observers.
+    """
+
+    __slots__ = ()
+
+    def _work(self) -> Any:
+        """Return whose code runs: a coroutine, a callback, or the class of a protocol."""
+        return type(self)
+
+    def _get_label(self) -> int:
+        """Return the number that an observer has given to this task; 0 at first, and for all that is not a task."""
+        return 0
+
+    def _set_label(self, label: int) -> None:
+        """Keep a number of 32 bits with this task."""
+
+    def _ending(self) -> int:
+        """Return how the task has ended; 0 if it has not, and for all that is not a task."""
+        return 0
+
+    def _is_new(self) -> bool:
+        """Return whether the task, which was just queued, has never waited for a future."""
+        return False
+
+    def _given_name(self) -> Any:
+        """Return the name that the program gave to the task when it made it, or None."""
+        return None
 
 
 class Observer:

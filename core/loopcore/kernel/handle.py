@@ -14,9 +14,9 @@ from contextvars import Context
 from threading import Lock
 from typing import Any, Protocol
 
+from loopcore.hooks.sources import SOON, TIMER
 from loopcore.kernel.formatting import describe_callback, extract_stack
 from loopcore.kernel.runnable import Runnable
-from loopcore.kernel.sources import SOON, TIMER
 
 try:
     import cython

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, Protocol
 from loopcore.errors import UsageError
 from loopcore.hooks import observer as events
 from loopcore.hooks.observer import Observer
+from loopcore.hooks.sources import IO, PHASE, SOURCES, THREADSAFE, TIMER
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.runnable import Runnable
-from loopcore.kernel.sources import IO, PHASE, SOURCES, THREADSAFE, TIMER
 
 try:
     import cython

@@ -7,8 +7,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from loopcore.hooks import observer
-from loopcore.kernel import flags, phases, sources
+from loopcore.hooks import observer, sources
+from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.observers import Observers
 from loopcore.kernel.probes import as_timeout

@@ -33,6 +33,9 @@ class Observers:
             if observer is None:
                 try:
                     observer = _checked(make(loop))
+                except UsageError:
+                    self._probes.unregister(plugin)
+                    raise
                 except Exception:
                     self._probes.remove_failed("loopcore_make_observer", plugin)
             if observer is not None:

@@ -9,9 +9,9 @@ another thread may push, compiled and while it holds the GIL; and `pop` may run 
 """
 
 from loopcore.hooks.observer import QUEUED
+from loopcore.hooks.sources import READY
 from loopcore.kernel.observers import Observers
 from loopcore.kernel.runnable import Runnable
-from loopcore.kernel.sources import READY
 
 try:
     import cython

@@ -1,11 +1,12 @@
+from loopcore.hooks.observer cimport Entry
+
 cdef int _IO
 
 
-cdef class Runnable:
+cdef class Runnable(Entry):
     cdef object _run(self)
     cpdef object _as_seen(self)
     cdef int _source(self) except -1
-    cdef object _work(self)
     cdef int _give_up(self) except -1
     cdef bint _takes_note(self, object result) except -1
 

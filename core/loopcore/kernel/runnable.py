@@ -11,7 +11,8 @@ an arbitrary Runnable calls `run`.
 
 from typing import Any, Final
 
-from loopcore.kernel.sources import IO
+from loopcore.hooks.observer import Entry
+from loopcore.hooks.sources import IO
 
 try:
     import cython
@@ -22,7 +23,7 @@ _IO = IO
 _RUN: Final = "_run"
 
 
-class Runnable:
+class Runnable(Entry):
     """Base of everything the tick can run."""
 
     __slots__ = ()
@@ -46,12 +47,8 @@ class Runnable:
         return self
 
     def _source(self) -> int:
-        """Return the source of this object as an entry of the ready queue (`loopcore.kernel.sources`)."""
+        """Return the source of this object as an entry of the ready queue (`loopcore.hooks.sources`)."""
         return _IO
-
-    def _work(self) -> Any:
-        """Return whose code runs: a coroutine, a callback, or the class of a protocol."""
-        return type(self)
 
     def _give_up(self) -> None:
         """Drop what this holds until it runs: the loop is closed, so it never runs."""

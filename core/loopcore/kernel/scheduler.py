@@ -18,6 +18,7 @@ from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.hooks import observer
+from loopcore.hooks.sources import READY, SOURCES, THREADSAFE
 from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
@@ -36,7 +37,6 @@ from loopcore.kernel.ready import ReadyQueue
 from loopcore.kernel.registry import as_running_loop
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.running import CallbackRunner
-from loopcore.kernel.sources import READY, SOURCES, THREADSAFE
 from loopcore.kernel.task_makers import ClassTasks
 from loopcore.kernel.timers import TimerHeap
 from loopcore.log import logger
@@ -422,7 +422,7 @@ class Scheduler:
         self._flushes.push(runnable)
 
     def _take_flush(self, runnable: Runnable) -> bool:
-        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Not if hooks shall see it."""
+        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Hooks see all flushes."""
         if self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES) or not self._flushes.take_only(runnable):
             return False
         self._stats.callbacks += 1

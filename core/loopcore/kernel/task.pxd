@@ -15,6 +15,12 @@ cdef int _YIELDED
 cdef bint _LISTS
 cdef object _COROUTINE
 cdef int _TASK
+cdef int _ENDED_WELL
+cdef int _ENDED_FAILED
+cdef int _ENDED_CANCELLED
+cdef int _QUEUED
+cdef int _BEGINS
+cdef int _ENDS
 
 
 cdef class Task(Future):
@@ -36,6 +42,11 @@ cdef class Task(Future):
     cpdef object _as_seen(self)
     cdef int _source(self) except -1
     cdef object _work(self)
+    cdef unsigned int _get_label(self) noexcept
+    cdef void _set_label(self, unsigned int label) noexcept
+    cdef int _ending(self) noexcept
+    cdef bint _is_new(self) noexcept
+    cdef object _given_name(self)
     cdef int _give_up(self) except -1
     cdef int _schedule_step(self) except -1
     cdef int _step(self, object context) except -1
@@ -51,6 +62,7 @@ cdef class Task(Future):
     cdef int _finish_failed(self, object exc) except -1
     cdef int _schedule_callbacks(self) except -1
     cdef int _announce(self, str hook) except -1
+    cdef int _tell(self, int event) except -1
 
 
 @cython.locals(task=Task)

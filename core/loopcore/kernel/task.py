@@ -17,6 +17,8 @@ from contextvars import Context
 from types import CoroutineType
 from typing import Any
 
+from loopcore.hooks import observer
+from loopcore.hooks.sources import TASK
 from loopcore.kernel.exceptions import bad_yield_error, default_of_uninitialized
 from loopcore.kernel.failure import OWN_CLASSES
 from loopcore.kernel.faults import report_destroyed, report_unseen
@@ -25,7 +27,6 @@ from loopcore.kernel.future import Future
 from loopcore.kernel.handle import check_context
 from loopcore.kernel.registry import LISTS_BY_ITSELF, show_tasks
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.kernel.sources import TASK
 
 try:
     import cython
@@ -51,6 +52,8 @@ _FINISHED = 2
 _RETURNED, _YIELDED = 0, 1  # PySendResult's; -1 is an exception
 _LISTS = LISTS_BY_ITSELF
 _TASK = TASK
+_ENDED_WELL, _ENDED_FAILED, _ENDED_CANCELLED = observer.RESULT, observer.EXCEPTION, observer.CANCELLED
+_QUEUED, _BEGINS, _ENDS = observer.QUEUED, observer.BEGINS, observer.ENDS
 _COROUTINE = CoroutineType
 
 UNCANCEL_DROPS = sys.version_info >= (3, 13)
@@ -200,8 +203,29 @@ class Task(Future):
     def _source(self) -> int:
         return _TASK
 
+    # For observers
+
     def _work(self) -> Any:
         return self._coro
+
+    def _get_label(self) -> int:
+        return self._label
+
+    def _set_label(self, label: int) -> None:
+        self._label = label
+
+    def _ending(self) -> int:
+        if self._status == _PENDING:
+            return 0
+        if self._status == _CANCELLED:
+            return _ENDED_CANCELLED
+        return _ENDED_FAILED if self._exception is not None else _ENDED_WELL
+
+    def _is_new(self) -> bool:
+        return self._fut_waiter is None
+
+    def _given_name(self) -> Any:
+        return self._name
 
     def _give_up(self) -> None:
         self._shown = None
@@ -217,12 +241,15 @@ class Task(Future):
     def _wakeup(self, future: Any) -> None:
         # For callers that enter the context themselves: `call_soon` of any loop, futures that are not loopcore's.
         self._announce("loopcore_task_step_begin")
+        self._tell(_QUEUED)
+        self._tell(_BEGINS)
         if future is not None and self._shown is not None and not isinstance(future, Future):
             unlink(future, self._shown)
         try:
             self._step(None)
         finally:
             self._announce("loopcore_task_step_end")
+            self._tell(_ENDS)
             del self, future
 
     def _step(self, context: Context | None) -> None:
@@ -346,6 +373,11 @@ class Task(Future):
     def _announce(self, hook: str) -> None:
         if self._scheduler is not None and self._scheduler._watching:
             self._scheduler.probes.fire(hook, self._loop, seen(self))
+
+    def _tell(self, event: int) -> None:
+        # `_wakeup` is a callback of its own: this is about the step within it.
+        if self._scheduler is not None and self._scheduler._observers.wants & event:
+            self._scheduler._observers.note(event, self, _TASK)
 
     def _announce_woken(self, future: Any) -> None:
         woken_by = seen(future) if isinstance(future, Future) else future

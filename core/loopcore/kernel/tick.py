@@ -11,8 +11,9 @@ ran. The functions here know nothing of observers: `loopcore.kernel.observed` ca
 
 from typing import TYPE_CHECKING, Any
 
+from loopcore.hooks import sources
 from loopcore.hooks.observer import DUE
-from loopcore.kernel import phases, sources
+from loopcore.kernel import phases
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import LONGEST_WAIT, RECEIVE_BUDGET
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE

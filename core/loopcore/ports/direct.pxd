@@ -2,6 +2,9 @@ cimport cython
 
 
 cdef class DirectPort:
+    cdef public bint times_gil
+    cdef public unsigned long long gil_steps
+
     cpdef object wait(self, object timeout)
 
 

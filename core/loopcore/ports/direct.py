@@ -13,7 +13,13 @@ from typing import Any
 class DirectPort:
     """Base class of compiled backends, of either port. Thread: the loop's own."""
 
-    __slots__ = ()
+    __slots__ = ("times_gil", "gil_steps")
+
+    times_gil: bool
+    """Whether an observer asks for `gil_steps`."""
+    gil_steps: int
+    """For how long the thread waited for the GIL after the last wait, in steps of `counter` of
+    `loopcore/_native/recording.h`. A backend that cannot tell leaves it alone."""
 
     def wait(self, timeout: float | None) -> Sequence[Any]:
         """Wait for at most `timeout` seconds, as in the port. The backend must override it: NotImplementedError."""

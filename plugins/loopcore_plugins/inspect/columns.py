@@ -1,9 +1,11 @@
 """Columns: which values the tables of `top` show, in which order they sort, and which are hidden on a narrow screen."""
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from loopcore_plugins.inspect.figures import Row
+from loopcore_plugins.inspect.figures import Frame, Row
 from loopcore_plugins.inspect.listing import age_of, name_order, shorten, whereabouts
 from loopcore_plugins.inspect.protocol import Message
 
@@ -80,6 +82,67 @@ TASKS: Final[tuple[Column, ...]] = (
 """Columns for a task, as `ps` describes it."""
 
 
+def _oldest(site: Message) -> str:
+    return "-" if site["oldest"] is None else ("≥ " if site["at_least"] else "") + age_of(site["oldest"])
+
+
+SITES: Final[tuple[Column, ...]] = (
+    Column("SITE", lambda site: site_of(site["place"]), lambda site: site_of(site["place"]), is_number=False),
+    Column("TASKS", lambda site: count_of(site["count"]), lambda site: site["count"]),
+    Column("OLDEST", _oldest, lambda site: site["oldest"] or 0.0),
+    Column("STATE", lambda site: site["state"], lambda site: site["state"], False, 60),
+    Column("WAITS FOR", lambda site: shorten(site["waits_for"]) or "-", lambda site: site["waits_for"], False, 40),
+)
+"""Columns for a site, as the question `sites` describes it."""
+
+EVENTS: Final[tuple[Column, ...]] = (
+    Column("WHEN", lambda event: time.strftime("%H:%M:%S", time.localtime(event.when)), lambda event: event.when),
+    Column("FOR", lambda event: time_of(event.seconds), lambda event: event.seconds),
+    Column("AT", lambda event: short_path(event.place) or "-", lambda event: event.place, is_number=False),
+    Column("TASK", lambda event: shorten(event.task) or "-", lambda event: event.task, False, 50),
+    Column("CAUSE", lambda event: event.cause, lambda event: event.cause, is_number=False),
+)
+"""Columns for a figures.Event."""
+
+
+def site_of(place: Sequence[Any] | None) -> str:
+    """Return where tasks wait: file, line and function."""
+    if place is None:
+        return "-"
+    file, line, function = place
+    return f"{shorten(os.path.basename(file))}:{line} {shorten(function)}"
+
+
+class Tab(NamedTuple):
+    """A table of `top`."""
+
+    title: str
+    columns: tuple[Column, ...]
+    sorting: str
+    """The title of the column that it is sorted by at first."""
+    asks: str
+    """The question that its rows are the answer to; empty if they are in every frame."""
+    rows: Callable[[Frame, Message], Sequence[Any]]
+    """Returns the rows of a frame and an answer."""
+    identity: Callable[[Any], str]
+    """Returns the key that identifies a row in the next frame."""
+
+
+TABS: Final = (
+    Tab("callbacks", ROWS, "BUSY", "", lambda frame, _: frame.rows, lambda row: f"{row.kind} {row.name}"),
+    Tab(
+        "sites",
+        SITES,
+        "TASKS",
+        "sites",
+        lambda _, answer: answer.get("sites", ()),
+        lambda site: f"{site['place']} {site['state']} {site['waits_for']}",
+    ),
+    Tab("tasks", TASKS, "TASK", "ps", lambda _, answer: answer.get("tasks", ()), lambda task: str(task["id"])),
+    Tab("stalls", EVENTS, "WHEN", "", lambda frame, _: frame.events, lambda event: f"{event.when} {event.task}"),
+)
+
+
 def short_path(place: str) -> str:
     """Return the last two parts of a path."""
     return shorten("/".join(place.split("/")[-2:]))
@@ -95,6 +158,7 @@ def ordered(rows: Sequence[Any], column: Column, reverse: bool) -> list[Any]:
     return sorted(rows, key=column.key, reverse=column.is_number != reverse)
 
 
-def identity_of(row: Message | Row) -> str:
-    """Return the key that identifies a row in the next frame."""
-    return f"{row.kind} {row.name}" if isinstance(row, Row) else str(row["id"])
+def matching(rows: Sequence[Any], columns: Sequence[Column], text: str) -> Sequence[Any]:
+    """Return the rows in which a column contains `text`, in any case."""
+    wanted = text.lower()
+    return [row for row in rows if any(wanted in column.text(row).lower() for column in columns)] if text else rows

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from loopcore.errors import UsageError
+from loopcore_plugins.attach.reports import ask_each as ask_unprepared
+from loopcore_plugins.attach.reports import pid_to_attach
 from loopcore_plugins.inspect.client import PATIENCE, Client, GoneError, SilentError, connect, find
 from loopcore_plugins.inspect.listing import branches_of_output, ps_lines, shorten, stacks_lines, whereabouts
 from loopcore_plugins.inspect.places import Address, addresses
@@ -57,7 +59,7 @@ def cancel(parser: argparse.ArgumentParser) -> None:
 
 
 def top(parser: argparse.ArgumentParser) -> None:
-    """Show live figures of a running process, or write them to a page."""
+    """Show live figures of a running process, in the terminal or in a browser, or write them to a page."""
     pid = parser.add_argument(
         "pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one"
     )
@@ -67,8 +69,10 @@ def top(parser: argparse.ArgumentParser) -> None:
     )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--once", action="store_true", help="print one frame and exit")
+    instead.add_argument("--page", action="store_true", help="serve them to a browser on this machine, read-only")
     instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
     parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port for --page (default: a free one)")
     _complete(pid)
     parser.set_defaults(act=_top, group=GROUP)
 
@@ -96,7 +100,8 @@ def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, 
 
 
 def _report(question: str, arguments: argparse.Namespace) -> int:
-    found = _ask_each(arguments.pid, question)
+    attaches = pid_to_attach(arguments.pid) is not None
+    found = (ask_unprepared if attaches else _ask_each)(arguments.pid, question)
     if arguments.json:
         print(json.dumps([{**greeting, **answer} for greeting, answer in found], indent=2))
         return 0
@@ -165,6 +170,8 @@ def _find_task(client: Client, wish: str) -> dict[str, Any]:
 
 
 def _top(arguments: argparse.Namespace) -> int:
+    if pid_to_attach(arguments.pid) is not None:
+        return _top_unprepared(arguments)
     address = _one(arguments.pid)
     if arguments.html is not None:
         from loopcore_plugins.inspect.page import record
@@ -176,7 +183,30 @@ def _top(arguments: argparse.Namespace) -> int:
             clear()
         print(f"{arguments.html} is written")
         return 0
+    if arguments.page:
+        return _serve(address, arguments)
     return _find_top()(address, interval=arguments.interval, light=arguments.light, once=arguments.once)
+
+
+def _serve(address: Address, arguments: argparse.Namespace) -> int:
+    from loopcore_plugins.inspect.page import serve
+
+    def tell(url: str) -> None:
+        print(f"{url}\nThe address lets its reader see the process; ctrl-c ends this.", flush=True)
+
+    try:
+        print(serve(address, interval=arguments.interval, light=arguments.light, port=arguments.port, tell=tell))
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _top_unprepared(arguments: argparse.Namespace) -> int:
+    if arguments.html is not None or arguments.page:
+        raise UsageError("a page needs the plugin inspect: start the program as in loopcore run --plugin inspect FILE")
+    from loopcore_plugins.attach.screen import run_top
+
+    return run_top(arguments.pid, interval=arguments.interval, once=arguments.once)
 
 
 def _progress(what: str, seconds: float) -> tuple[Callable[[float], None], Callable[[], None]]:

@@ -11,6 +11,8 @@ class CreationTimes:
     """A plugin that remembers when each live task was created. Thread: the loop's, except `age`."""
 
     def __init__(self) -> None:
+        self.since = time.monotonic()
+        """Since when it remembers; older tasks are at least that old."""
         self._made: dict[int, tuple[weakref.ref[Any], float]] = {}
         """By id() of the task; a weak reference removes one that was destroyed while it waited."""
 

@@ -1,6 +1,7 @@
 """Figures: the difference between two samples, as `top` and the page show it."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import loopcore
@@ -28,6 +29,40 @@ class Row(NamedTuple):
     """Seconds of the longest step since watching began."""
     place: str
     """The file and line where its code begins."""
+
+
+class Event(NamedTuple):
+    """A stall, or a callback that was slow and is in no stall."""
+
+    when: float
+    """When it began, since the epoch."""
+    seconds: float
+    cause: str
+    """A cause of the watchdog's, or slow."""
+    place: str
+    """File, line and function; empty if not known."""
+    task: str
+    """The task, else the name of the callback."""
+    stall: Message | None
+
+
+class ThreadShares(NamedTuple):
+    """What the loop's thread did: shares of time, 0.0 to 1.0. None means not known on this system, or not yet."""
+
+    cpu: float | None
+    """It ran on a processor."""
+    run_queue: float | None
+    """It was ready, and the kernel ran another thread."""
+    off_cpu: float | None
+    """It did neither although the loop was not in its wait: at least that long it was in blocking calls, or waited
+    for a lock or the GIL."""
+    gil: float | None
+    """Estimated: the seconds for which a thread that wakes waits until other threads release the GIL; the mean."""
+    gil_longest: float
+    """The same: the longest since watching began."""
+
+
+_UNKNOWN = ThreadShares(None, None, None, None, 0.0)
 
 
 @dataclass(slots=True)
@@ -60,11 +95,23 @@ class Frame:
     stalls: Message = field(default_factory=dict)
     sockets: int = 0
     threads: int = 0
+    tasks: int = 0
+    """Live tasks, of any class."""
+    thread: ThreadShares = _UNKNOWN
 
     @property
-    def tasks(self) -> int:
-        """Live tasks, of any class."""
-        return sum(row.tasks for row in self.rows)
+    def delay(self) -> float | None:
+        """The 99th percentile of the queue delay, in seconds."""
+        return self.queue_time.percentile(99) / 1e9 if self.queue_time.count else None
+
+    @property
+    def events(self) -> list[Event]:
+        """The stalls and the slow callbacks, the newest first."""
+        return sorted(_events(self), key=lambda event: -event.when)
+
+    def without_rows(self) -> "Frame":
+        """Return the frame for a history."""
+        return replace(self, rows=[], slow=[], stalls={})
 
 
 def compare(earlier: Message, later: Message) -> Frame:
@@ -95,7 +142,21 @@ def compare(earlier: Message, later: Message) -> Frame:
         stalls=stalls,
         sockets=later["sockets"],
         threads=later["threads"],
+        tasks=sum(later["tasks"].values()),
+        thread=_thread(earlier.get("thread"), later.get("thread"), old, meter, seconds),
     )
+
+
+def _events(frame: Frame) -> Iterator[Event]:
+    stalls = [stall for stall in (frame.stall, *frame.stalls["past"]) if stall is not None]
+    for stall in stalls:
+        place = "" if stall["place"] is None else "{}:{}, in {}".format(*stall["place"])
+        yield Event(stall["when"], stall["seconds"], stall.get("cause", "stall"), place, stall["task"] or "", stall)
+    for slow in frame.slow:
+        began = slow["when"] - slow["seconds"]
+        if not any(began < stall["when"] + stall["seconds"] and stall["when"] < slow["when"] for stall in stalls):
+            place = "" if slow["place"] is None else "{}:{}".format(*slow["place"])
+            yield Event(began, slow["seconds"], "slow", place, slow["name"], None)
 
 
 def _state(sample: Message) -> str:
@@ -112,6 +173,28 @@ def _utilization(old: Message | None, meter: Message | None) -> float | None:
     active = meter["active_ns"] - old["active_ns"]
     total = active + meter["idle_ns"] - old["idle_ns"]
     return min(max(active / total, 0.0), 1.0) if total > 0 else None
+
+
+def _thread(
+    before: Message | None, after: Message | None, old: Message | None, meter: Message | None, seconds: float
+) -> ThreadShares:
+    if before is None or after is None or before is after or before["id"] != after["id"]:  # an older loopcore; moved
+        return _UNKNOWN
+
+    def share(name: str) -> float | None:
+        if before[name] is None or after[name] is None:
+            return None
+        return float(min(max((after[name] - before[name]) / 1e9 / seconds, 0.0), 1.0))
+
+    cpu, run_queue = share("cpu_ns"), share("run_queue_ns")
+    off_cpu = gil = None
+    if cpu is not None and old is not None and meter is not None:
+        active = (meter["active_ns"] - old["active_ns"]) / 1e9 / seconds
+        off_cpu = min(max(active - cpu - (run_queue or 0.0), 0.0), 1.0)
+    now, earlier = after["gil"], before["gil"] or {"probes": 0, "ns": 0}
+    if now is not None and now["probes"] > earlier["probes"]:
+        gil = (now["ns"] - earlier["ns"]) / (now["probes"] - earlier["probes"]) / 1e9
+    return ThreadShares(cpu, run_queue, off_cpu, gil, 0.0 if now is None else now["longest_ns"] / 1e9)
 
 
 def _histogram(values: list[Any] | None) -> loopcore.HistogramSnapshot:

@@ -1,6 +1,7 @@
 """Keyboard: single keys from a terminal, without their echo, by name."""
 
 import os
+import re
 import sys
 import termios
 import tty
@@ -8,15 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_SEQUENCES: Final = {
-    b"\x1b[A": "up",
-    b"\x1b[B": "down",
-    b"\x1bOA": "up",
-    b"\x1bOB": "down",
-    b"\x1b[5~": "page up",
-    b"\x1b[6~": "page down",
-    b"\x1b": "escape",
+_NAMES: Final = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1b[5~": "page up",
+    "\x1b[6~": "page down",
+    "\x1b": "escape",
+    "\r": "enter",
+    "\n": "enter",
+    "\t": "tab",
+    "\x7f": "backspace",
+    "\b": "backspace",
 }
+_KEY: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z~]|\x1bO[A-Za-z]|.", re.DOTALL)
 _CHUNK: Final = 64
 
 
@@ -33,15 +40,10 @@ def keyboard() -> Iterator[int]:
 
 
 def read_keys(fd: int) -> list[str]:
-    """Return the keys that were pressed: letters unchanged, others by name. Empty if the terminal has gone."""
-    rest = os.read(fd, _CHUNK)
-    keys: list[str] = []
-    while rest:
-        sequence = next((each for each in _SEQUENCES if rest.startswith(each)), None)
-        if sequence is None:
-            keys.append(rest[:1].decode("ascii", "replace"))
-            rest = rest[1:]
-        else:
-            keys.append(_SEQUENCES[sequence])
-            rest = rest[len(sequence) :]
-    return keys
+    """Return the keys that were pressed: characters unchanged, others by name. Empty if the terminal has gone."""
+    try:
+        pressed = os.read(fd, _CHUNK).decode("utf-8", "replace")
+    except OSError:
+        return []
+    # Keys without a name here, such as F1, are dropped whole.
+    return [_NAMES.get(key, key) for key in _KEY.findall(pressed) if len(key) == 1 or key in _NAMES]

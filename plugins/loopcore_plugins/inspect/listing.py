@@ -46,7 +46,7 @@ def branches_of_output() -> Branches:
 
 
 class Line(NamedTuple):
-    """A task in the tree: the branches before its name, and whether it is shown elsewhere with what it awaits."""
+    """A task in the tree: the branches before its name, and whether the task and those below it are shown elsewhere."""
 
     prefix: str
     task: Message

@@ -1,8 +1,9 @@
 """Observer: the measurements of a loop that is being watched, made only while it is.
 
-There are three parts, each turned on separately: `meter` (loop.meter(): utilization, queue delays, ticks), `callbacks`
-(steps and run time by coroutine and callback: two readings of the clock for each) and `phases` (time by phase: two
-readings each, in every tick). Slow callbacks are recorded along with any of them.
+There are four parts, each turned on separately: `meter` (loop.meter(): utilization, queue delays, ticks), `callbacks`
+(steps and run time by coroutine and callback: two readings of the clock for each), `phases` (time by phase: two
+readings each, in every tick) and `ages` (when tasks are created: a reading for each). Slow callbacks are recorded along
+with any of them.
 """
 
 import functools
@@ -14,12 +15,14 @@ from time import perf_counter_ns
 from typing import Any, Final, TypeVar
 
 from loopcore import hookimpl
+from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.protocol import Message
 
 METER: Final = "meter"
 CALLBACKS: Final = "callbacks"
 PHASES: Final = "phases"
-PARTS: Final = frozenset((METER, CALLBACKS, PHASES))
+AGES: Final = "ages"
+PARTS: Final = frozenset((METER, CALLBACKS, PHASES, AGES))
 
 MOST_NAMES: Final = 1000
 """The most coroutines and callbacks that are listed separately; later ones are summed up in one line."""
@@ -28,10 +31,18 @@ _REMEMBERED: Final = 50
 
 
 def name_of(function: Any) -> str:
-    """Return the qualified name of a function, method, partial or coroutine; for other objects that of their class."""
+    """Return the qualified name of a function, method, partial or coroutine; for other objects that of their class.
+
+    The loop runs transports and their drivers themselves: the protocol says which.
+    """
     while isinstance(function, functools.partial):
         function = function.func
-    return getattr(function, "__qualname__", None) or type(function).__qualname__
+    name = getattr(function, "__qualname__", None)
+    if name is not None:
+        return str(name)
+    protocol_of = getattr(getattr(function, "sink", function), "get_protocol", None)
+    of = "" if protocol_of is None else f" for {type(protocol_of()).__qualname__}"
+    return type(function).__qualname__ + of
 
 
 def place_of(function: Any) -> list[str | int] | None:
@@ -205,6 +216,15 @@ class SlowCallbacks:
         )
 
 
+_PLUGINS: Final[dict[str, Callable[[], Any]]] = {
+    "slow": SlowCallbacks,
+    CALLBACKS: CallbackTimes,
+    PHASES: PhaseTimes,
+    AGES: CreationTimes,
+}
+"""What measures each part that is a plugin."""
+
+
 class Observer:
     """Turns the parts on and off. Thread: the loop's, except `view`, whose parts may differ slightly in time."""
 
@@ -220,13 +240,19 @@ class Observer:
         elif METER not in parts and self._meter is not None:
             self._meter.stop()
             self._meter = None
-        for part, make in (("slow", SlowCallbacks), (CALLBACKS, CallbackTimes), (PHASES, PhaseTimes)):
+        for part, make in _PLUGINS.items():
             wanted = bool(parts) if part == "slow" else part in parts
             if wanted and part not in self._on:
                 plugin = self._on[part] = make()
                 self._loop.probes.register(plugin, f"inspect: {part} {id(plugin):x}")
             elif not wanted and part in self._on:
                 self._loop.probes.unregister(self._on.pop(part))
+
+    @property
+    def creation_times(self) -> CreationTimes | None:
+        """What knows the ages of tasks, while that part is on. Thread: any."""
+        times: CreationTimes | None = self._on.get(AGES)
+        return times
 
     def view(self) -> Message:
         """Return the measurements so far; a part that is off, or not on yet, is None. Thread: any."""

@@ -74,6 +74,27 @@ class Inspect:
         logger.debug("%r can be inspected through %s", loop, listener.path)
 
     @loopcore.hookimpl
+    def loopcore_run_stopped(self, loop: Any) -> None:
+        """Stop looking for stalls of `loop`, which no longer runs."""
+        if id(loop) in self._inspected:
+            self._inspected[id(loop)][1].stopped()
+
+    @loopcore.hookimpl
+    def loopcore_stall_begin(self, loop: Any, stall: Any) -> None:
+        """Remember a stall that the plugin `watchdog` has found. Thread: the watchdog's."""
+        self._note("begin", loop, stall)
+
+    @loopcore.hookimpl
+    def loopcore_stall_end(self, loop: Any, stall: Any) -> None:
+        """Remember its end."""
+        self._note("end", loop, stall)
+
+    def _note(self, event: str, loop: Any, stall: Any) -> None:
+        inspected = self._inspected.get(id(loop))
+        if inspected is not None:
+            inspected[1].stalls.note(event, loop, stall)
+
+    @loopcore.hookimpl
     def loopcore_loop_closing(self, loop: Any) -> None:
         """Remove the socket."""
         server, subject = self._inspected.pop(id(loop), (None, None))
@@ -93,10 +114,11 @@ class Inspect:
 
     @loopcore.hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
-        """Drop the parent's socket and connections."""
-        server, _ = self._inspected.pop(id(loop), (None, None))
-        if server is not None:
+        """Drop the parent's socket and connections, and what was measured for them."""
+        server, subject = self._inspected.pop(id(loop), (None, None))
+        if server is not None and subject is not None:
             server.abandon()
+            subject.abandon()
 
 
 def _stop_all() -> None:

@@ -1,72 +1,109 @@
-"""Stalls: stalls of a loop as seen by the server's thread, while a client watches.
+"""Stalls: the last stalls of a loop with their causes, as the watchdog finds them.
 
-A few times a second the thread checks whether the loop waits, and whether it has ended a wait or a tick since the last
-check. If neither, it is stalled, and its stack says where. The plugin `watchdog` finds more, and finds causes; this is
-for a user who happens to be looking.
+If the loop has the plugin `watchdog`, these are its stalls, from the loop's first run on. Otherwise the loop gets a
+`Watch` of the watchdog's while a client watches: it finds the same stalls, without a log or hooks.
 """
 
-import time
+import threading
 from collections import deque
 from typing import Any, Final
 
-from loopcore_plugins._tasktree import running_task
 from loopcore_plugins.inspect.protocol import Message
-from loopcore_plugins.watchdog.stacks import callback_of, innermost_of_program, stack_of
+from loopcore_plugins.watchdog import Place, Stall, Watchdog
+from loopcore_plugins.watchdog.request import RequestReader
+from loopcore_plugins.watchdog.watch import Watch
+from loopcore_plugins.watchdog.watch_thread import watch_thread
 
-PACE: Final = 0.1
-"""Seconds between two checks."""
 THRESHOLD: Final = 0.2
-"""Seconds without progress after which a loop is stalled."""
+"""Seconds without progress after which a loop is stalled: the watchdog's default."""
 _REMEMBERED: Final = 50
+_LONGEST_CHAIN: Final = 20
+"""The most awaiting tasks of a stall that are listed."""
 
 
 class Stalls:
-    """The stalls of one loop. Thread: the server's."""
+    """The stalls of `loop`. Thread: any."""
 
-    def __init__(self, loop: Any, thread_id: int) -> None:
+    def __init__(self, loop: Any) -> None:
         self._loop = loop
-        self._thread_id = thread_id
-        self._ticks = -1
-        self._moved = time.monotonic()
-        self._present: Message | None = None
-        self._past: deque[Message] = deque(maxlen=_REMEMBERED)
+        self._lock = threading.Lock()
+        self._watch: Watch | None = None
+        self._present: tuple[Stall, float] | None = None
+        """The current stall, and when it began (time.time)."""
+        self._past: deque[tuple[Stall, float]] = deque(maxlen=_REMEMBERED)
         self._count = 0
-        self._longest = 0.0
 
-    def follow(self, thread_id: int) -> None:
-        """Follow the loop into the thread `thread_id`, where it runs from now on. Thread: that one."""
-        self._thread_id = thread_id
+    def watch(self, thread_id: int, clock: int | None) -> None:
+        """Find stalls of the loop, which runs in the thread `thread_id`, unless the plugin `watchdog` does.
 
-    def look(self) -> None:
-        """Check once."""
-        now, ticks, waiting = time.monotonic(), self._loop.counters().ticks, self._loop.is_waiting()
-        if waiting or ticks != self._ticks or not self._loop.is_running():
-            if self._present is not None:
-                self._past.append(self._present)
-                self._present = None
-            self._ticks, self._moved = ticks, now
-        elif now - self._moved >= THRESHOLD:
-            if self._present is None:
-                self._count += 1
-                self._present = self._describe(now - self._moved)
-            self._present["seconds"] = now - self._moved
-            self._longest = max(self._longest, now - self._moved)
+        `clock` is the CPU clock of that thread. Does nothing if this is being done already.
+        """
+        with self._lock:
+            if self._watch is not None or self._has_watchdog():
+                return
+            threads = watch_thread()
+            self._watch = Watch(
+                self._loop,
+                THRESHOLD,
+                self.note,
+                threads.hurry,
+                lambda: None,
+                RequestReader().read,
+                thread_id=thread_id,
+                clock=clock,
+            )
+            threads.add(self._watch)
+
+    def unwatch(self) -> None:
+        """Stop finding them. Idempotent."""
+        with self._lock:
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.gone = True
+            watch_thread().hurry()
+
+    def note(self, event: str, loop: Any, stall: Stall) -> None:
+        """Remember a stall that begins or ends, as `event` says."""
+        if event == "begin":
+            self._count += 1
+            self._present = stall, stall.wall_time - stall.seconds
+            return
+        present, self._present = self._present, None
+        # Without a beginning, the plugin has come in the middle.
+        self._past.append(present if present is not None and present[0] is stall else (stall, stall.wall_time))
 
     def view(self) -> Message:
         """Return the current stall or None, earlier stalls, their number and the longest."""
+        present, past = self._present, [_describe(*each) for each in self._past.copy()]
+        now = None if present is None else _describe(*present)
         return {
-            "present": self._present,
-            "past": list(self._past),
+            "present": now,
+            "past": past,
             "count": self._count,
-            "longest": self._longest,
+            "longest": max((stall["seconds"] for stall in (*past, now) if stall is not None), default=0.0),
         }
 
-    def _describe(self, seconds: float) -> Message:
-        place = innermost_of_program(callback_of(stack_of(self._thread_id)))
-        task = running_task(self._loop)
-        return {
-            "when": time.time() - seconds,
-            "seconds": seconds,
-            "place": None if place is None else list(place),
-            "task": None if task is None else task.get_name(),
-        }
+    def _has_watchdog(self) -> bool:
+        return any(isinstance(plugin, Watchdog) for _, plugin in self._loop.probes.plugins())
+
+
+def _describe(stall: Stall, began: float) -> Message:
+    holder = stall.holder
+    return {
+        "when": began,
+        "seconds": stall.seconds,
+        "cpu_seconds": stall.cpu_seconds,
+        "cause": stall.cause,
+        "place": _values(stall.place),
+        "stack": [list(place) for place in stall.stack],
+        "task": None if stall.task is None else stall.task.name,
+        "awaited_by": [task.name for task in stall.awaited_by[:_LONGEST_CHAIN]],
+        "request": stall.request,
+        "holder": None
+        if holder is None
+        else {"thread": holder.name, "place": _values(holder.place), "cpu_seconds": holder.cpu_seconds},
+    }
+
+
+def _values(place: Place | None) -> list[Any] | None:
+    return None if place is None else list(place)

@@ -4,31 +4,43 @@
 |----------|-----------------------------------------------------------------------------------------------------|
 | `ps`     | `tasks`, each with `id name coroutine state stack waits_for awaited_by`, and `age` in seconds or None |
 | `stacks` | as `ps`, and `threads`, each with `name ident is_loop stack`                                        |
+| `sites`  | the tasks grouped by await site, each with `place state waits_for count oldest at_least example` |
+| `task`   | takes `task`, an id; one task as `ps` has it, its awaiters, and its `history` if there is a recorder |
 | `cancel` | takes `task`, an id; posts the cancellation to the loop, which carries it out when it gets there     |
 | `watch`  | takes `parts`, what to measure until this connection ends, or asks for other parts                  |
 | `sample` | the figures at this moment                                                                          |
 
-All answers are made in the server's thread from what can be read of a loop from outside, whatever the loop is doing.
+All answers are made in the server's thread from attributes that other threads may read, whatever the loop is doing.
 """
 
 import asyncio
 import os
 import platform
+import re
 import sys
 import threading
 import time
 from collections import Counter
 from typing import Any, Final
 
-from loopcore_plugins._tasktree import TaskView, view_tasks
+from loopcore_plugins._tasktree import Place, TaskView, awaiting, view_tasks
 from loopcore_plugins.inspect.creation_times import CreationTimes
+from loopcore_plugins.inspect.loop_thread import LoopThread
 from loopcore_plugins.inspect.observer import PARTS, Observer, name_of
 from loopcore_plugins.inspect.protocol import VERSION, Message, ProtocolError
-from loopcore_plugins.inspect.stalls import PACE, Stalls
-from loopcore_plugins.watchdog.stacks import stack_of
+from loopcore_plugins.inspect.stalls import Stalls
+from loopcore_plugins.watchdog.stacks import innermost_of_program, stack_of
 
+PACE: Final = 0.1
+"""Seconds between two probes of the GIL, while a client watches."""
 MOST_TASKS: Final = 10_000
 """The most tasks in an answer; `left_out` says how many more there are."""
+MOST_SITES: Final = 1000
+"""The most sites in an answer, those with most tasks; `left_out` says how many more there are."""
+MOST_NAMED: Final = 20
+"""The most awaiters of a task that are named."""
+MOST_EVENTS: Final = 200
+"""The most events of a task's history."""
 
 
 class Subject:
@@ -38,26 +50,39 @@ class Subject:
         self._loop = loop
         self._number = number
         self._creation_times = creation_times
-        self._thread_id = threading.get_ident()
+        self._thread = LoopThread()
         self._observer = Observer(loop)
-        self._stalls = Stalls(loop, self._thread_id)
+        self.stalls = Stalls(loop)
         self._watchers: dict[object, frozenset[str]] = {}
         self._since = time.time()
         self._asks = {
             "ps": self._ps,
             "stacks": self._stacks,
+            "sites": self._sites,
+            "task": self._task,
             "cancel": self._cancel,
             "sample": self._sample,
         }
 
     def moved(self) -> None:
         """Note that the loop runs (again), in this thread, which may be a new one. Thread: the loop's."""
-        self._thread_id = threading.get_ident()
-        self._stalls.follow(self._thread_id)
+        self._thread.follow()
+        if self._watchers:
+            self.stalls.watch(self._thread.ident, self._thread.clock)
+
+    def stopped(self) -> None:
+        """Note that the loop no longer runs. Thread: the loop's."""
+        self.stalls.unwatch()
+
+    def abandon(self) -> None:
+        """In a forked child: stop what was measured for the parent's clients. Thread: the loop's."""
+        self.stalls = Stalls(self._loop)  # of the other, a thread of the parent may have the lock
+        self.dismiss()
 
     def dismiss(self) -> None:
         """Stop all measurements. Thread: the loop's."""
         self._watchers.clear()
+        self.stalls.unwatch()
         self._observer.want(frozenset())
 
     # What the server asks
@@ -72,6 +97,7 @@ class Subject:
             "python": f"{platform.python_implementation()} {platform.python_version()}",
             "backend": self._loop.backend.name,
             "since": self._since,
+            "parts": sorted(PARTS),
         }
 
     def answer(self, visitor: object, question: Message) -> Message:
@@ -87,13 +113,13 @@ class Subject:
     def forget(self, visitor: object) -> None:
         """Stop measuring for `visitor`."""
         if self._watchers.pop(visitor, None) is not None:
-            self._post_wishes()
+            self._heed_watchers()
 
     def look(self) -> float | None:
-        """Check for stalls while a client watches; return the seconds until the next check."""
+        """Probe the GIL while a client watches; return the seconds until the next probe."""
         if not self._watchers:
             return None
-        self._stalls.look()
+        self._thread.probe()
         return PACE
 
     # The answers
@@ -107,7 +133,7 @@ class Subject:
             {
                 "name": thread.name,
                 "ident": thread.ident,
-                "is_loop": thread.ident == self._thread_id,
+                "is_loop": thread.ident == self._thread.ident,
                 "stack": [list(place) for place in stack_of(thread.ident)],
             }
             for thread in threading.enumerate()
@@ -126,8 +152,69 @@ class Subject:
         }
 
     def _describe(self, view: TaskView) -> Message:
-        age = None if self._creation_times is None else self._creation_times.age(view.id)
+        times = self._ages()
+        age = None if times is None else times.age(view.id)
         return {**view._asdict(), "stack": [list(place) for place in view.stack], "age": age}
+
+    def _ages(self) -> CreationTimes | None:
+        return self._creation_times or self._observer.creation_times
+
+    def _sites(self, question: Message) -> Message:
+        groups: dict[tuple[Place | None, str, str], list[TaskView]] = {}
+        for view in view_tasks(self._loop).values():
+            place = innermost_of_program(view.stack)
+            groups.setdefault((place, view.state, _kind_of_wait(view.waits_for)), []).append(view)
+        largest = sorted(groups.items(), key=lambda group: -len(group[1]))
+        sites = [self._describe_site(*key, views) for key, views in largest[:MOST_SITES]]
+        return {"sites": sites, "left_out": len(groups) - len(sites)}
+
+    def _describe_site(self, place: Place | None, state: str, waits_for: str, views: list[TaskView]) -> Message:
+        times = self._ages()
+        oldest, oldest_age, at_least = views[0], None, False
+        if times is not None:
+            bound = time.monotonic() - times.since
+            for view in views:
+                age = times.age(view.id)
+                if age is None:  # older than all that are known
+                    oldest, oldest_age, at_least = view, bound, True
+                    break
+                if oldest_age is None or age > oldest_age:
+                    oldest, oldest_age = view, age
+        return {
+            "place": None if place is None else list(place),
+            "state": state,
+            "waits_for": waits_for,
+            "count": len(views),
+            "oldest": oldest_age,
+            "at_least": at_least,
+            "example": self._describe(oldest),
+        }
+
+    def _task(self, question: Message) -> Message:
+        wanted = question.get("task")
+        views = view_tasks(self._loop)
+        view = views.get(wanted) if isinstance(wanted, int) else None
+        if view is None:
+            raise ProtocolError(f"there is no task {wanted!r}")
+        return {
+            **self._describe(view),
+            "awaiters": [each.name for each in awaiting(views, view.id)[:MOST_NAMED]],
+            "history": self._history(view.id),
+            "monotonic_ns": time.monotonic_ns(),
+        }
+
+    def _history(self, task_id: int) -> list[Message] | None:
+        """Return what the plugin `recorder` knows of a task, the newest last; None without the plugin."""
+        # By what it can do, not by its name: a program may register an instance under any.
+        known = (getattr(plugin, "history", None) for _, plugin in self._loop.probes.plugins())
+        history: Any = next((each for each in known if callable(each)), None)
+        task = next((each for each in asyncio.all_tasks(self._loop) if id(each) == task_id), None)
+        if history is None or task is None:
+            return None
+        try:
+            return list(history(task, MOST_EVENTS))
+        except Exception as exc:
+            raise ProtocolError(f"the recorder has failed: {exc!r}") from exc
 
     def _cancel(self, question: Message) -> Message:
         wanted = question.get("task")
@@ -151,16 +238,20 @@ class Subject:
             self._watchers[visitor] = wanted
         else:
             self._watchers.pop(visitor, None)
-        self._post_wishes()
+        self._heed_watchers()
         return {"parts": sorted(wanted)}
 
-    def _post_wishes(self) -> None:
+    def _heed_watchers(self) -> None:
+        if self._watchers and self._loop.is_running():
+            self.stalls.watch(self._thread.ident, self._thread.clock)
+        elif not self._watchers:
+            self.stalls.unwatch()
         try:
-            self._loop.call_soon_threadsafe(self._heed_wishes)
+            self._loop.call_soon_threadsafe(self._measure)
         except RuntimeError:  # closed; nothing is measured there any more
             pass
 
-    def _heed_wishes(self) -> None:
+    def _measure(self) -> None:
         """Thread: the loop's."""
         self._observer.want(frozenset().union(*self._watchers.copy().values()))
 
@@ -176,7 +267,8 @@ class Subject:
             "counters": self._loop.counters()._asdict(),
             "tasks": dict(names.most_common(MOST_TASKS)),
             "sockets": _open_sockets(self._loop),
-            "stalls": self._stalls.view(),
+            "thread": self._thread.view(),
+            "stalls": self.stalls.view(),
             **self._observer.view(),
         }
 
@@ -191,6 +283,11 @@ def _program() -> str:
     if spec is not None and spec.origin == first and spec.name != "__main__":
         first = f"-m {spec.name.removesuffix('.__main__')}"
     return " ".join([first, *arguments])
+
+
+def _kind_of_wait(waits_for: str) -> str:
+    """Return what a task waits for, without the name of the other task or the number of a gather."""
+    return re.sub(r"^(task) '.*|^(gather) of \d+$", r"\1\2", waits_for, flags=re.DOTALL)
 
 
 def _open_sockets(loop: Any) -> int:

@@ -1,25 +1,27 @@
 """top: the terminal program. A thread asks for samples, so that keys work whatever the process does."""
 
-import os
 import select
+import signal
 import sys
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from rich.console import Console
-from rich.live import Live
+from rich.console import Console, RenderableType
+from rich.screen import Screen
 
-from loopcore.errors import LoopcoreError, UsageError
+from loopcore.errors import UsageError
 from loopcore.text import printable
 from loopcore_plugins.inspect.client import Client, GoneError, connect
-from loopcore_plugins.inspect.columns import identity_of, visible
-from loopcore_plugins.inspect.figures import Frame, compare
+from loopcore_plugins.inspect.columns import TABS, visible
+from loopcore_plugins.inspect.figures import Event, Row, compare
 from loopcore_plugins.inspect.keyboard import keyboard, read_keys
-from loopcore_plugins.inspect.listing import shorten
-from loopcore_plugins.inspect.observer import CALLBACKS, METER
+from loopcore_plugins.inspect.listing import shorten, whereabouts
+from loopcore_plugins.inspect.observer import AGES, CALLBACKS, METER
 from loopcore_plugins.inspect.places import Address
 from loopcore_plugins.inspect.protocol import Message
+from loopcore_plugins.inspect.sampler import Question, Sampler, Snapshot, first_sample, watch
 from loopcore_plugins.inspect.screen import View, draw
 
 SILENCE: Final = 2.0
@@ -27,15 +29,16 @@ SILENCE: Final = 2.0
 _ONCE_LINES: Final = 40
 """Height of a frame that is not printed to a terminal."""
 _PAGE: Final = 10
+_MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -_PAGE, "page down": _PAGE}
 
 
 def run_top(address: Address, *, interval: float, light: bool, once: bool) -> int:
     """Show the loop at `address` until the user quits or the process ends. Raises LoopcoreError."""
     console = Console(highlight=False)
     if not once and not (console.is_terminal and sys.stdin.isatty()):
-        raise UsageError("`loopcore top` needs a terminal; --once prints one frame, --html FILE writes a page")
+        raise UsageError("`loopcore top` needs a terminal; --once prints one frame, --page shows it in a browser")
     with connect(address) as client:
-        client.ask("watch", parts=[METER] if light else [METER, CALLBACKS])
+        watch(client, *([METER] if light else [METER, CALLBACKS, AGES]))
         if once:
             _print_once(console, client, interval)
             return 0
@@ -50,69 +53,36 @@ def run_top(address: Address, *, interval: float, light: bool, once: bool) -> in
 
 
 def _print_once(console: Console, client: Client, interval: float) -> None:
-    view = View()
-    earlier = _first_sample(client)
+    earlier = first_sample(client)
     time.sleep(interval)
     frame = compare(earlier, client.ask("sample"))
-    view.remember(frame)
     height = console.height - 1 if console.is_terminal else _ONCE_LINES
-    console.print(draw(client.greeting, frame, [], view, (console.width, height), fills=False))
+    snapshot = Snapshot(frame, [frame], None)
+    console.print(draw(client.greeting, snapshot, View(), (console.width, height), fills=False))
 
 
-def _first_sample(client: Client) -> Message:
-    """Return the first sample with the meter on: the loop turns it on itself, unless it is stalled."""
-    end = time.monotonic() + 1.0
-    while True:
-        sample: Message = client.ask("sample")
-        if sample["meter"] is not None or time.monotonic() > end:
-            return sample
-        time.sleep(0.02)
+class Display:
+    """The terminal. Each frame is written at once, between the marks of a synchronized update: it does not flicker."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def show(self, screen: RenderableType) -> None:
+        """Replace what is on the screen."""
+        with self._console.capture() as captured:
+            self._console.print(Screen(screen), end="")
+        self._console.file.write(f"\x1b[?2026h\x1b[H{captured.get()}\x1b[?2026l")
+        self._console.file.flush()
 
 
-class Sampler:
-    """Asks for a sample every `interval` seconds, in a thread, and for the tasks while they are shown."""
-
-    def __init__(self, client: Client, interval: float) -> None:
-        self.client = client
-        self.interval = interval
-        self.latest: tuple[Message, list[Message]] | None = None
-        """A sample, and the tasks if they were asked for."""
-        self.failure: LoopcoreError | None = None
-        self.wants_tasks = False
-        self.arrival, self._announce = os.pipe()
-        """The pipe gets a byte with each sample, and with the failure."""
-        self._hurry = threading.Event()
-        self._ending = False
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-
-    def __enter__(self) -> "Sampler":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._ending = True
-        self._hurry.set()
-        self._thread.join(0.5)  # do not wait for a process that does not answer
-        if not self._thread.is_alive():
-            os.close(self.arrival)
-            os.close(self._announce)
-
-    def hurry(self) -> None:
-        """Take a sample now."""
-        self._hurry.set()
-
-    def _run(self) -> None:
-        try:
-            self.latest = _first_sample(self.client), []
-            while not self._ending:
-                os.write(self._announce, b"\0")
-                self._hurry.wait(self.interval)
-                self._hurry.clear()
-                tasks = self.client.ask("ps")["tasks"] if self.wants_tasks else []
-                self.latest = self.client.ask("sample"), tasks
-        except LoopcoreError as exc:
-            self.failure = exc
-            os.write(self._announce, b"\0")
+@contextmanager
+def _resizing(sampler: Sampler) -> Iterator[None]:
+    """Draw a new frame as soon as the terminal has another size."""
+    before = signal.signal(signal.SIGWINCH, lambda *_: sampler.announce())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
 
 
 class Top:
@@ -120,25 +90,25 @@ class Top:
 
     def __init__(self, console: Console, sampler: Sampler, address: Address) -> None:
         self._console = console
+        self._display = Display(console)
         self._sampler = sampler
         self._address = address
         self._view = View()
-        self._sample: Message | None = None
-        self._frame: Frame | None = None
-        self._tasks: list[Message] = []
-        self._heard = time.monotonic()
+        self._shown: Snapshot | None = None
+        self._asked: Question | None = None
         self._asking = ""
         """The id of the task whose cancellation is to be confirmed."""
         self._done = False
 
     def run(self) -> None:
         """Draw and handle keys until the end."""
-        with keyboard() as keys, Live(console=self._console, screen=True, auto_refresh=False) as live:
-            while not self._done and self._sampler.failure is None:
-                self._draw(live)
-                ready, _, _ = select.select([keys, self._sampler.arrival], [], [], self._sampler.interval)
-                if self._sampler.arrival in ready:
-                    os.read(self._sampler.arrival, 1)
+        sampler = self._sampler
+        with keyboard() as keys, self._console.screen(), _resizing(sampler):
+            while not self._done and sampler.failure is None:
+                self._draw()
+                ready, _, _ = select.select([keys, sampler.arrival], [], [], sampler.interval)
+                if sampler.arrival in ready:
+                    sampler.clear()
                     self._take()
                 if keys in ready:
                     pressed = read_keys(keys)
@@ -146,72 +116,151 @@ class Top:
                     for key in pressed:
                         self._obey(key)
 
-    def _draw(self, live: Live) -> None:
-        silent = time.monotonic() - self._heard
+    def _draw(self) -> None:
+        silent = time.monotonic() - self._sampler.heard
         if not self._asking and silent > self._sampler.interval + SILENCE:
             self._view.notice = f"no answer for {silent:.0f} s: stopped, or in C code that holds the GIL"
-        if self._frame is not None:
+        if self._shown is not None:
             size = self._console.size  # read once: the terminal may be resized at any time
-            live.update(draw(self._sampler.client.greeting, self._frame, self._tasks, self._view, size), refresh=True)
+            self._display.show(draw(self._sampler.client.greeting, self._shown, self._view, size))
 
     def _take(self) -> None:
-        """Take over the latest sample."""
-        latest = self._sampler.latest
+        """Take over the latest snapshot; while the screen is frozen, only the answer to another question."""
+        latest, shown = self._sampler.latest, self._shown
         if latest is None or self._sampler.failure is not None:
             return
-        self._heard = time.monotonic()
-        sample, tasks = latest
-        earlier, self._sample = self._sample or sample, sample
-        if self._view.paused:
-            return
-        self._frame, self._tasks = compare(earlier, sample), tasks
-        self._view.remember(self._frame)
-        if not self._asking:
-            self._view.notice = ""
+        if self._view.frozen and shown is not None:
+            if (latest.reply and latest.reply.question) != (shown.reply and shown.reply.question):
+                self._shown = shown._replace(reply=latest.reply)
+        else:
+            self._shown = latest
+        reply = latest.reply if latest.reply is not None and latest.reply.question == self._asked else None
+        error = "" if reply is None else str(reply.answer.get("error", ""))
+        if reply is not None and reply.question.ask == "task":
+            if error:
+                error = "the task has ended; this is what was last seen of it"
+            else:
+                self._view.detail = reply.answer
+        if isinstance(self._view.detail, Event):  # a stall goes on
+            when = self._view.detail.when
+            self._view.detail = next((each for each in latest.frame.events if each.when == when), self._view.detail)
+        if not self._asking and time.monotonic() - self._sampler.heard < self._sampler.interval + SILENCE:
+            self._view.notice = error
+
+    def _ask(self, question: Question | None = None) -> None:
+        """Ask `question`, or for the rows of the table."""
+        asks = self._view.tab.asks
+        self._asked = question or (Question(asks) if asks else None)
+        self._sampler.ask(self._asked)
 
     def _obey(self, key: str) -> None:
         view = self._view
         if self._asking:
             self._confirm(key)
-        elif key in ("q", "Q", "escape"):
+        elif view.typing:
+            self._type(key)
+        elif key in ("q", "Q"):
             self._done = True
-        elif key == "p":
-            view.paused = not view.paused
+        elif key == "?":
+            view.help, view.scrolled = not view.help, 0
+        elif key == "escape":
+            self._go_back()
+        elif key in _MOVES:
+            self._move(_MOVES[key])
+        elif key == " ":
+            view.frozen = not view.frozen
+            self._take()
+        elif key == "c":
+            self._ask_to_cancel()
+        elif view.help or view.detail is not None:
+            pass
         elif key == "r":
             view.reverse = not view.reverse
         elif key == "s":
-            titles = [column.title for column in visible(view.columns, self._console.width)]
-            now = view.sorting[view.shows_tasks]
+            titles = [column.title for column in visible(view.tab.columns, self._console.width)]
+            now = view.sorting[view.tab.title]
             place = titles.index(now) if now in titles else 0
-            view.sorting[view.shows_tasks] = titles[(place + 1) % len(titles)]
-        elif key == "t":
-            view.shows_tasks = self._sampler.wants_tasks = not view.shows_tasks
-            view.selected = ""
-            self._sampler.hurry()
-        elif key in ("up", "down", "k", "j", "page up", "page down"):
-            self._move({"up": -1, "k": -1, "page up": -_PAGE, "page down": _PAGE}.get(key, 1))
-        elif key == "c":
-            self._ask_to_cancel()
+            view.sorting[view.tab.title] = titles[(place + 1) % len(titles)]
+        elif key == "tab":
+            self._turn_to((TABS.index(view.tab) + 1) % len(TABS))
+        elif key in "1234":
+            self._turn_to(int(key) - 1)
+        elif key == "/":
+            view.typing, view.selected = True, ""
+        elif key == "enter":
+            self._open()
+
+    def _turn_to(self, tab: int) -> None:
+        self._view.tab = TABS[tab]
+        self._view.selected = ""
+        self._view.reverse = False
+        self._ask()
+
+    def _type(self, key: str) -> None:
+        view = self._view
+        if key in ("enter", "escape"):
+            view.typing = False
+            if key == "escape":
+                view.filter = ""
+        elif key == "backspace":
+            view.filter = view.filter[:-1]
+        elif len(key) == 1:
+            view.filter += key
+
+    def _go_back(self) -> None:
+        view = self._view
+        if view.help:
+            view.help = False
+        elif view.detail is not None:
+            view.detail = None
+            self._ask()
+        else:
+            view.filter = view.selected = ""
 
     def _rows(self) -> list[Any]:
-        return [] if self._frame is None else self._view.rows(self._frame, self._tasks)
+        return [] if self._shown is None else self._view.rows(self._shown)
+
+    def _chosen(self) -> Any:
+        """Return the selected row; None if there is none."""
+        return next((row for row in self._rows() if self._view.tab.identity(row) == self._view.selected), None)
 
     def _move(self, by: int) -> None:
-        places = [identity_of(row) for row in self._rows()]
+        view = self._view
+        if view.help or view.detail is not None:
+            view.scrolled = max(view.scrolled + by, 0)
+            return
+        places = [view.tab.identity(row) for row in self._rows()]
         if places:
-            now = places.index(self._view.selected) if self._view.selected in places else -1 if by > 0 else 0
-            self._view.selected = places[min(max(now + by, 0), len(places) - 1)]
+            now = places.index(view.selected) if view.selected in places else -1 if by > 0 else 0
+            view.selected = places[min(max(now + by, 0), len(places) - 1)]
+
+    def _open(self) -> None:
+        """Show the selected row in full, or the tasks that belong to it."""
+        view, row = self._view, self._chosen()
+        if row is None:
+            view.notice = "select a row first, with the arrows"
+        elif isinstance(row, Event):
+            view.detail, view.scrolled = row, 0
+        elif view.tab.asks == "ps":
+            view.detail, view.scrolled = {**row, "awaiters": [], "history": None}, 0
+            self._ask(Question("task", row["id"]))
+        elif isinstance(row, Row) and row.kind != "task":
+            view.notice = "a callback has no tasks"
+        else:
+            wanted = row.name if isinstance(row, Row) else whereabouts(row["example"])
+            self._turn_to(2)
+            view.filter = wanted
 
     def _ask_to_cancel(self) -> None:
-        if not self._view.shows_tasks:
-            self._view.notice = "press t for the single tasks, select one, then c"
+        view = self._view
+        task: Message | None = view.detail if isinstance(view.detail, dict) else None
+        if task is None and view.tab.asks == "ps":
+            task = self._chosen()
+        if task is None or "id" not in task:
+            view.notice = "select a task first, with the arrows" if view.tab.asks == "ps" else "press 3 for the tasks"
             return
-        chosen = next((row for row in self._rows() if identity_of(row) == self._view.selected), None)
-        if chosen is None:
-            self._view.notice = "select a task first, with the arrows"
-            return
-        self._asking = self._view.selected
-        self._view.notice = f"cancel {shorten(chosen['name'])}? press y or n"
+        self._asking = str(task["id"])
+        view.notice = f"cancel {shorten(task['name'])}? press y or n"
 
     def _confirm(self, key: str) -> None:
         wanted, self._asking = int(self._asking), ""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 import loopcore
+from loopcore.hooks.observer import Entry
 from loopcore_plugins._tasktree import Place, coroutine_stack, running_task
 from loopcore_plugins.watchdog.stall import Stall
 
@@ -61,7 +62,8 @@ def describe_stall(stall: Stall, number: int) -> dict[str, Any]:
 
 def identity_of(task: Any) -> int:
     """Return the identity by which records call `task`: that of its step, if they are two objects."""
-    return id(getattr(task, "_step", task))
+    step = getattr(task, "_step", None)
+    return id(step if isinstance(step, Entry) else task)
 
 
 def _tasks_of(loop: Any) -> list[Any]:

@@ -61,7 +61,7 @@ class Kind(IntEnum):
     """The loop begins to wait: whatever ran before has ended. `argument`: 1 if the wait may block."""
     BEGIN = 3
     """A callback or a step begins; it ends at the next BEGIN, WAIT or TICK. `argument`: its source (the index in
-    `loopcore.kernel.sources.SOURCES`). `label`: its code. `who`: its identity."""
+    `loopcore.hooks.sources.SOURCES`). `label`: its code. `who`: its identity."""
     DONE = 4
     """The task `who`, whose step runs, is done. `argument`: an `Outcome`."""
     WAKE = 5

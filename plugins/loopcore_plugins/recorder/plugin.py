@@ -50,8 +50,8 @@ class Recorder:
     a process that is killed, and goes when the loop is closed. `dumps`: the names of dumps. Both may contain {pid} and
     {n}. `stall`: seconds after which a stall is dumped, 0 for never. `delay`: dump when the working time of more than
     one tick in a hundred exceeds so many seconds; 0 for never. `exceptions`: dump when the loop's exception handler is
-    called. `signal`: dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or SIGTERM ends the process.
-    `most` and `every`: how many dumps are written by themselves at most, and the seconds between two.
+    called. `signal`: dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or SIGTERM ends the
+    process. `most` and `every`: how many dumps are written by themselves at most, and the seconds between two.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Recorder:
         size: int = 4,
         file: Path | None = None,
         dumps: Path = Path(DEFAULT_DUMPS),
-        stall: float = 0.1,
+        stall: float = 0.25,
         delay: float = 0.0,
         exceptions: bool = True,
         signal: str = "",

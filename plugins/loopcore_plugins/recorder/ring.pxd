@@ -13,7 +13,7 @@ cdef class Ring:
     cdef unsigned long long _mask
     cdef unsigned long long _written
     cdef unsigned long long _base
-    cdef unsigned long long _steps
+    cdef readonly unsigned long long steps
 
     cpdef object set_word(self, int word, unsigned long long value)
     cpdef void put(self, unsigned long long kind, unsigned long long argument, unsigned long long label,

@@ -39,7 +39,7 @@ def size_of(capacity: int) -> int:
 class Ring:
     """Writes the records into `memory`, `size_of(capacity)` bytes that begin as zeros. `capacity` is a power of two."""
 
-    __slots__ = ("_memory", "_words", "_mask", "_written", "_base", "_steps")
+    __slots__ = ("_memory", "_words", "_mask", "_written", "_base", "steps")
 
     def __init__(self, memory: Any, capacity: int) -> None:
         self._memory: Any = memory
@@ -47,7 +47,8 @@ class Ring:
         self._mask: int = capacity - 1
         self._written: int = 0
         self._base: int = counter()
-        self._steps: int = 0  # since then, when `put` last looked
+        self.steps: int = 0
+        """Steps of the counter since the last `tick`, at the last `put`."""
         header = {
             Word.MAGIC: layout.MAGIC,
             Word.VERSION: layout.VERSION,
@@ -73,19 +74,19 @@ class Ring:
 
     def put(self, kind: int, argument: int, label: int, who: int) -> None:
         """Write a record, with the time since the last `tick`."""
-        self._steps = min(counter() - self._base, _LONGEST)
+        self.steps = min(counter() - self._base, _LONGEST)
         self.add(kind, argument, label, who)
 
     def add(self, kind: int, argument: int, label: int, who: int) -> None:
         """Write a record with the time of the last `put` or `tick`: reading the counter is most of the cost of one."""
-        self._store(kind | argument << 8 | label << 16 | self._steps << 32, who)
+        self._store(kind | argument << 8 | label << 16 | self.steps << 32, who)
 
     def tick(self, label: int, now_ns: int) -> None:
         """Write a TICK, from which on the time counts."""
         now = counter()
         self._store(_TICK | label << 16 | min(now - self._base, _LONGEST) << 32, now_ns)
         self._base = now
-        self._steps = 0
+        self.steps = 0
 
     def _store(self, first: int, second: int) -> None:
         place = _FIRST + 2 * (self._written & self._mask)

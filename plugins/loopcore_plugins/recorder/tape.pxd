@@ -1,9 +1,7 @@
 cimport cython
 
-from loopcore.hooks.observer cimport Observer
-from loopcore.kernel.runnable cimport Runnable
-from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.kernel.task cimport Task
+from loopcore.hooks.observer cimport Entry, Observer
+from loopcore.ports.direct cimport DirectPort
 from loopcore_plugins.recorder.ring cimport Ring
 
 cdef int _WANTED
@@ -28,13 +26,9 @@ cdef int _ACCEPTED
 cdef int _CPU
 cdef int _RUN_QUEUE
 cdef int _JOB
-cdef int _RESULT
-cdef int _EXCEPTION
-cdef int _CANCELLED
+cdef int _GIL
 cdef int _TASK
 cdef int _THREADSAFE
-cdef int _PENDING
-cdef int _STATUS_CANCELLED
 cdef unsigned long long _LONG_WAIT_MS
 cdef long long _MEASURE_EVERY_NS
 cdef unsigned long long _SUSPENDED_MASK
@@ -48,16 +42,20 @@ cdef unsigned long long _ADDRESS
 cdef class Tape(Observer):
     cdef readonly Ring ring
     cdef readonly object labels
-    cdef Scheduler _loop
+    cdef object _loop
     cdef bytearray _labels_memory
     cdef unsigned long long *_kept_labels
-    cdef bint _is_first
     cdef unsigned int _generation
     cdef unsigned long long *_suspended
     cdef bytearray _memory
+    cdef bint _is_first
     cdef long long _now_ns
     cdef unsigned long long _now_ms
     cdef unsigned long long _sites_at
+    cdef int _sites_left
+    cdef unsigned long long _long_tick_steps
+    cdef unsigned long long _gil_wait_steps
+    cdef DirectPort _port
     cdef long long _measured_at
     cdef int _schedstat
     cdef unsigned long long _began
@@ -67,34 +65,33 @@ cdef class Tape(Observer):
     cdef object _check_delay
     cdef Py_ssize_t _ticks
     cdef Py_ssize_t _slow_ticks
-    cdef long long _received
-    cdef long long _sent
-    cdef long long _accepted
+    cdef dict _counted
     cdef public bint has_later
     cdef object _later
 
     # Those without `except` cannot raise: they call nothing that does, but `_slowly`, which keeps the exception.
     @cython.locals(label=int)
     cdef void tell(self, int event, object what, long long number) noexcept
-    @cython.locals(kind=int, label=int, is_new=bint, task=Task)
-    cdef void _queued(self, Runnable runnable, int source) noexcept
-    @cython.locals(task=Task, code=cython.ulonglong, kept=cython.ulonglong)
-    cdef int _label_of(self, Runnable runnable, int source) noexcept
+    @cython.locals(kind=int, label=int, is_new=bint)
+    cdef void _queued(self, Entry entry, int source) noexcept
+    @cython.locals(code=cython.ulonglong, kept=cython.ulonglong)
+    cdef int _label_of(self, Entry entry, int source) noexcept
     cdef int _slowly(self, int what, object subject) noexcept
     cdef int _label_of_work(self, object work) except -1
     @cython.locals(label=int, address=cython.ulonglong, kept=cython.ulonglong)
     cdef int _label_of_code(self, object code) except -1
     @cython.locals(label=int)
-    cdef object _name(self, Task task)
-    @cython.locals(number=cython.ulonglong, outcome=int)
-    cdef void _end_step(self, Task task) noexcept
+    cdef object _name(self, Entry task)
+    @cython.locals(number=cython.ulonglong, ending=int)
+    cdef void _end_step(self, Entry task) noexcept
     @cython.locals(number=cython.ulonglong, last=cython.ulonglong, was_long=bint)
-    cdef void _check_wait(self, Task task) noexcept
+    cdef void _check_wait(self, Entry task) noexcept
     @cython.locals(label=int)
-    cdef object _record_site(self, Task task)
+    cdef object _record_site(self, Entry task)
     @cython.locals(now=cython.longlong)
     cdef void _tick(self, int events) noexcept
+    @cython.locals(ns_per_step=double)
     cdef object _measure(self)
+    cdef object _record_gil_wait(self)
     cdef object _write_later(self)
-    @cython.locals(loop=Scheduler)
-    cdef void _count_bytes(self) noexcept
+    cdef object _count_bytes(self)

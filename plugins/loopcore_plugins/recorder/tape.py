@@ -13,14 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from loopcore.hooks import observer
-from loopcore.hooks.observer import Observer
-from loopcore.kernel.runnable import Runnable
-from loopcore.kernel.scheduler import Scheduler
-from loopcore.kernel.sources import TASK, THREADSAFE
-from loopcore.kernel.task import Task
+from loopcore.hooks.observer import Entry, Observer
+from loopcore.hooks.sources import TASK, THREADSAFE
+from loopcore.ports.direct import DirectPort
 from loopcore_plugins._tasktree import coroutine_stack
 from loopcore_plugins.recorder.labels import Labels
-from loopcore_plugins.recorder.layout import Kind, Outcome
+from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.ring import Ring
 
 try:
@@ -41,7 +39,12 @@ if TYPE_CHECKING:
     from loopcore.hooks.types import Loop
 
 LONG_WAIT_MS = 5
-"""Milliseconds after which the place where a task was suspended is recorded; for one task in a millisecond at most."""
+"""Milliseconds after which the place where a task was suspended is recorded."""
+SITES = 8
+"""Tasks in a millisecond of which it is recorded."""
+LONG_TICK_NS = 5_000_000
+"""The working time after which the thread's CPU time is read at once, and not after the wait."""
+SHORTEST_GIL_WAIT_NS = 50_000
 MEASURE_EVERY_NS = 2_000_000
 """Between two readings of the thread's CPU time and run-queue delay; they take some 2 us."""
 TICKS_TO_CHECK = 1000
@@ -57,10 +60,8 @@ _BEGINS, _ENDS, _DUE = observer.BEGINS, observer.ENDS, observer.DUE
 _BEGIN, _WAIT, _WAKE, _SPAWN, _POST = int(Kind.BEGIN), int(Kind.WAIT), int(Kind.WAKE), int(Kind.SPAWN), int(Kind.POST)
 _DONE, _DUE_RECORD, _NAME, _SITE = int(Kind.DONE), int(Kind.DUE), int(Kind.NAME), int(Kind.SITE)
 _RECEIVED, _SENT, _ACCEPTED = int(Kind.RECEIVED), int(Kind.SENT), int(Kind.ACCEPTED)
-_CPU, _RUN_QUEUE, _JOB = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.JOB)
-_RESULT, _EXCEPTION, _CANCELLED = int(Outcome.RESULT), int(Outcome.EXCEPTION), int(Outcome.CANCELLED)
+_CPU, _RUN_QUEUE, _JOB, _GIL = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.JOB), int(Kind.GIL)
 _TASK, _THREADSAFE = TASK, THREADSAFE
-_PENDING, _STATUS_CANCELLED = 0, 1
 _LONG_WAIT_MS, _MEASURE_EVERY_NS, _SUSPENDED_MASK = LONG_WAIT_MS, MEASURE_EVERY_NS, SUSPENDED - 1
 _MOST_EVENTS = (1 << 16) - 1
 _LOW = (1 << 32) - 1
@@ -84,6 +85,10 @@ class Tape(Observer):
         "_now_ns",
         "_now_ms",
         "_sites_at",
+        "_sites_left",
+        "_long_tick_steps",
+        "_gil_wait_steps",
+        "_port",
         "_measured_at",
         "_schedstat",
         "_began",
@@ -93,9 +98,7 @@ class Tape(Observer):
         "_check_delay",
         "_ticks",
         "_slow_ticks",
-        "_received",
-        "_sent",
-        "_accepted",
+        "_counted",
         "has_later",
         "_later",
     )
@@ -104,7 +107,7 @@ class Tape(Observer):
         Observer.__init__(self, _WANTED)
         self.ring: Ring = ring
         self.labels: Any = labels
-        self._loop: Scheduler = loop  # type: ignore[assignment]
+        self._loop: Any = loop
         # By the lower bits of the address of code that was labelled: the address, and 16 bits for the label.
         self._labels_memory: bytearray = bytearray(8 * KEPT_LABELS)
         self._kept_labels: Any = words(self._labels_memory)
@@ -116,6 +119,14 @@ class Tape(Observer):
         self._now_ns: int = 0
         self._now_ms: int = 0
         self._sites_at: int = 0
+        self._sites_left: int = 0
+        self._long_tick_steps: int = _NEVER
+        self._gil_wait_steps: int = _NEVER
+        backend = loop.backend
+        self._port: DirectPort | None = backend if isinstance(backend, DirectPort) else None
+        if self._port is not None:
+            self._port.times_gil = True
+            self._port.gil_steps = 0
         self._measured_at: int = 0
         self._schedstat: int = -1
         self._began: int = counter()
@@ -125,9 +136,7 @@ class Tape(Observer):
         self._check_delay: Callable[[int, int], None] | None = None
         self._ticks: int = 0
         self._slow_ticks: int = 0
-        self._received: int = self._loop._bytes_received
-        self._sent: int = self._loop._bytes_sent
-        self._accepted: int = self._loop._stats.connections_accepted
+        self._counted: dict[int, int] = {_RECEIVED: 0, _SENT: 0, _ACCEPTED: 0}  # the loop's counters, last time
         self.has_later: bool = False
         self._later: deque[Callable[[], None]] = deque()
         self._tick(0)
@@ -143,7 +152,8 @@ class Tape(Observer):
 
     def ns_per_step(self) -> float:
         """Return how long a step of the counter is. Thread: any."""
-        return float(monotonic_ns() - self._began_ns) / max(counter() - self._began, 1)
+        steps: int = counter() - self._began
+        return float(monotonic_ns() - self._began_ns) / max(steps, 1)
 
     def watch_delay(self, longest_ns: int, check: Callable[[int, int], None]) -> None:
         """Call `check(slow, ticks)` after every 1,000 ticks or so; `slow` are those that worked for longer."""
@@ -152,7 +162,7 @@ class Tape(Observer):
 
     def follow_thread(self) -> None:
         """Measure the calling thread from now on; the loop runs in it."""
-        self.close()
+        self._close_schedstat()
         try:
             self._schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # not Linux, or a kernel without it
@@ -160,7 +170,13 @@ class Tape(Observer):
         self._measured_at = 0
 
     def close(self) -> None:
-        """Release the descriptor. Idempotent."""
+        """Release the descriptor and the backend's clock. Idempotent."""
+        if self._port is not None:
+            self._port.times_gil = False
+            self._port = None
+        self._close_schedstat()
+
+    def _close_schedstat(self) -> None:
         if self._schedstat >= 0:
             os.close(self._schedstat)
             self._schedstat = -1
@@ -169,8 +185,8 @@ class Tape(Observer):
         """Record an event (`Observer.tell`)."""
         if event == _BEGINS:
             if number == _TASK:
-                self._check_wait(cast(Task, what))
-            label = self._label_of(cast(Runnable, what), number)
+                self._check_wait(cast(Entry, what))
+            label = self._label_of(cast(Entry, what), number)
             if self._is_first:  # since the wait, which ended just now
                 self._is_first = False
                 self.ring.add(_BEGIN, number, label, identity(what))
@@ -178,36 +194,38 @@ class Tape(Observer):
                 self.ring.put(_BEGIN, number, label, identity(what))
         elif event == _ENDS:
             if number == _TASK:
-                self._end_step(cast(Task, what))
+                self._end_step(cast(Entry, what))
         elif event == _QUEUED:
-            self._queued(cast(Runnable, what), number)
+            self._queued(cast(Entry, what), number)
         elif event == _WAIT_BEGINS:
             self.ring.put(_WAIT, number, 0, 0)
             self._ticks += 1
-            if self.ring._steps > self._longest_steps:
+            if self.ring.steps > self._longest_steps:
                 self._slow_ticks += 1
+            if self.ring.steps > self._long_tick_steps:
+                self._slowly(_CPU, None)
         elif event == _WAIT_ENDS:
             self._tick(number)
         elif event == _DUE:
             self.ring.add(_DUE_RECORD, 0, 0, max(self._now_ns - number, 0))
 
-    def _queued(self, runnable: Runnable, source: int) -> None:
+    def _queued(self, entry: Entry, source: int) -> None:
         kind = _POST if source == _THREADSAFE else _WAKE
         label = 0
+        if self.has_later and source == _THREADSAFE:
+            self._slowly(_JOB, None)  # the job before the post that it has made
         if source == _TASK:
-            task: Task = cast(Task, runnable)
-            is_new = task._label >> 16 != self._generation and task._fut_waiter is None
+            is_new = entry._get_label() >> 16 != self._generation and entry._is_new()
             kind = _SPAWN if is_new else _WAKE
-            label = self._label_of(runnable, source)
-        self.ring.add(kind, source, label, identity(runnable))
+            label = self._label_of(entry, source)
+        self.ring.add(kind, source, label, identity(entry))
 
-    def _label_of(self, runnable: Runnable, source: int) -> int:
+    def _label_of(self, entry: Entry, source: int) -> int:
         if source == _TASK:
-            task: Task = cast(Task, runnable)
-            if task._label >> 16 != self._generation:
-                self._slowly(_NAME, task)
-            return task._label & 0xFFFF
-        work = runnable._work()
+            if entry._get_label() >> 16 != self._generation:
+                self._slowly(_NAME, entry)
+            return entry._get_label() & 0xFFFF
+        work = entry._work()
         code = identity(code_of(work))
         kept = self._kept_labels[code >> 4 & _KEPT_MASK]
         return kept & 0xFFFF if kept >> 16 == code & _ADDRESS else self._slowly(_BEGIN, work)
@@ -223,6 +241,8 @@ class Tape(Observer):
                 self._measure()
             elif what == _JOB:
                 self._write_later()
+            elif what == _GIL:
+                self._record_gil_wait()
             else:
                 return self._label_of_work(subject)
         except BaseException as exc:
@@ -242,35 +262,39 @@ class Tape(Observer):
         self._kept_labels[address >> 4 & _KEPT_MASK] = (address & _ADDRESS) << 16 | label
         return label
 
-    def _name(self, task: Task) -> None:
-        coro = task._coro
+    def _name(self, task: Entry) -> None:
+        coro = task._work()
         code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None) or type(coro)
-        task._label = self._generation << 16 | self._label_of_code(code)
-        if task._name is not None:
-            label = self.labels.of_name(task._name)
+        task._set_label(self._generation << 16 | self._label_of_code(code))
+        name = task._given_name()
+        if name is not None:
+            label = self.labels.of_name(name)
             if label:
                 self.ring.add(_NAME, 0, label, identity(task))
 
-    def _end_step(self, task: Task) -> None:
-        if task._status == _PENDING:
-            number = identity(task) >> 4
+    def _end_step(self, task: Entry) -> None:
+        number = identity(task) >> 4
+        ending = task._ending()
+        if ending == 0:
             self._suspended[number & _SUSPENDED_MASK] = (number & _LOW) << 32 | self._now_ms
         else:
-            outcome = _EXCEPTION if task._exception is not None else _RESULT
-            if task._status == _STATUS_CANCELLED:
-                outcome = _CANCELLED
-            self.ring.add(_DONE, outcome, 0, identity(task))
+            self._suspended[number & _SUSPENDED_MASK] = 0  # another task may get its identity
+            self.ring.add(_DONE, ending, 0, identity(task))
 
-    def _check_wait(self, task: Task) -> None:
+    def _check_wait(self, task: Entry) -> None:
         number = identity(task) >> 4
         last = self._suspended[number & _SUSPENDED_MASK]
         was_long = last >> 32 == number & _LOW and self._now_ms - (last & _LOW) >= _LONG_WAIT_MS
-        if was_long and self._sites_at != self._now_ms:
-            self._sites_at = self._now_ms
-            self._slowly(_SITE, task)
+        if was_long:
+            if self._sites_at != self._now_ms:
+                self._sites_at = self._now_ms
+                self._sites_left = SITES
+            if self._sites_left > 0:
+                self._sites_left -= 1
+                self._slowly(_SITE, task)
 
-    def _record_site(self, task: Task) -> None:
-        for place in coroutine_stack(task._coro):
+    def _record_site(self, task: Entry) -> None:
+        for place in coroutine_stack(task._work()):
             label = self.labels.of_line(place.function, place.file, place.line)
             self.ring.add(_SITE, 0, label, identity(task))
 
@@ -279,6 +303,8 @@ class Tape(Observer):
         self._now_ns = now
         self._now_ms = now // 1_000_000 & _LOW
         self._is_first = True
+        if self._port is not None and self._port.gil_steps > self._gil_wait_steps:
+            self._slowly(_GIL, None)
         self.ring.tick(min(events, _MOST_EVENTS), now)
         if now - self._measured_at >= _MEASURE_EVERY_NS:
             self._measured_at = now
@@ -288,8 +314,11 @@ class Tape(Observer):
 
     def _measure(self) -> None:
         self._count_bytes()
+        ns_per_step = self.ns_per_step()
+        self._long_tick_steps = int(LONG_TICK_NS / ns_per_step)
+        self._gil_wait_steps = int(SHORTEST_GIL_WAIT_NS / ns_per_step)
         if self._check_delay is not None:
-            self._longest_steps = int(self._longest_ns / self.ns_per_step())
+            self._longest_steps = int(self._longest_ns / ns_per_step)
             if self._ticks >= TICKS_TO_CHECK:
                 slow, ticks, self._slow_ticks, self._ticks = self._slow_ticks, self._ticks, 0, 0
                 self._check_delay(slow, ticks)
@@ -297,19 +326,24 @@ class Tape(Observer):
             self.ring.add(_CPU, 0, 0, thread_cpu_ns())
             self.ring.add(_RUN_QUEUE, 0, 0, int(os.pread(self._schedstat, 64, 0).split()[1]))
 
+    def _record_gil_wait(self) -> None:
+        if self._port is not None:
+            steps: int = self._port.gil_steps
+            self._port.gil_steps = 0
+            self.ring.put(_GIL, 0, 0, int(steps * self.ns_per_step()))
+
     def _write_later(self) -> None:
         self.has_later = False
         while self._later:
             self._later.popleft()()
 
     def _count_bytes(self) -> None:
-        loop = self._loop
-        if loop._bytes_received != self._received:
-            self.ring.add(_RECEIVED, 0, 0, loop._bytes_received - self._received)
-            self._received = loop._bytes_received
-        if loop._bytes_sent != self._sent:
-            self.ring.add(_SENT, 0, 0, loop._bytes_sent - self._sent)
-            self._sent = loop._bytes_sent
-        if loop._stats.connections_accepted != self._accepted:
-            self.ring.add(_ACCEPTED, 0, 0, loop._stats.connections_accepted - self._accepted)
-            self._accepted = loop._stats.connections_accepted
+        counters = self._loop.counters()
+        for kind, value in (
+            (_RECEIVED, counters.bytes_received),
+            (_SENT, counters.bytes_sent),
+            (_ACCEPTED, counters.connections_accepted),
+        ):
+            before, self._counted[kind] = self._counted[kind], value
+            if value != before:
+                self.ring.add(kind, 0, 0, value - before)

@@ -53,7 +53,10 @@ class Where:
 
 
 class Watch:
-    """One run of `loop`, in the thread that creates this. Afterwards: the watch thread, except `_note_end`."""
+    """One run of `loop`, in the thread that creates this, or in `thread_id`, whose CPU clock is `clock`.
+
+    Thread: afterwards the watch thread, except `_note_end`.
+    """
 
     def __init__(
         self,
@@ -63,11 +66,14 @@ class Watch:
         hurry: Callable[[], None],
         ignored: Callable[[], None],
         read_request: Callable[[Any], dict[str, str] | None],
+        *,
+        thread_id: int | None = None,
+        clock: int | None = None,
     ) -> None:
         self.loop = loop
         self.threshold = threshold
-        self.thread_id = threading.get_ident()
-        self.clock = own_clock()
+        self.thread_id = threading.get_ident() if thread_id is None else thread_id
+        self.clock = own_clock() if thread_id is None else clock
         self.suspicious = False
         self.gone = False
         self._listener = listener

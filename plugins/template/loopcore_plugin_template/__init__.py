@@ -13,7 +13,7 @@ from typing import Any
 
 import loopcore
 from loopcore.errors import UsageError
-from loopcore.kernel.sources import SOURCES
+from loopcore.hooks.sources import SOURCES
 from loopcore_plugin_template.durations import Durations
 
 logger = logging.getLogger("loopcore_plugin_template")

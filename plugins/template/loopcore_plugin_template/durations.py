@@ -11,7 +11,7 @@ from typing import Any
 
 from loopcore.hooks import observer
 from loopcore.hooks.observer import Observer
-from loopcore.kernel.sources import SOURCES
+from loopcore.hooks.sources import SOURCES
 
 _BEGINS, _WANTED = observer.BEGINS, observer.BEGINS | observer.ENDS
 

@@ -13,7 +13,7 @@ from loopcore_plugin_template import Slowest
 
 import loopcore
 from loopcore.hooks.observer import BEGINS, ENDS
-from loopcore.kernel.sources import IMMEDIATE, SOON
+from loopcore.hooks.sources import IMMEDIATE, SOON
 
 SOURCE = Path(loopcore_plugin_template.__file__).with_name("durations.py")
 

@@ -42,7 +42,17 @@ async def blocker():
         await asyncio.sleep(0.4)
         time.sleep(0.4)
 
+class Recorder:
+    @loopcore.hookimpl
+    def loopcore_loop_closing(self, loop):
+        pass
+
+    def history(self, task, limit):
+        return [{"at_ns": time.monotonic_ns() - 12_500_000_000, "what": "woken", "code": "by client"}][:limit]
+
 async def main():
+    if "recorder" in sys.argv:
+        asyncio.get_running_loop().probes.register(Recorder(), "recorder")
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with asyncio.TaskGroup() as group:
@@ -55,7 +65,7 @@ async def main():
 
 loopcore.run(main(), plugins=["inspect"])
 """
-"""An echo server with clients, and a task that awaits two others."""
+"""An echo server with clients, and a task that awaits two others. Its `recorder` is one as far as inspect knows it."""
 
 
 @contextmanager
@@ -67,14 +77,14 @@ def socket_folder() -> Iterator[Path]:
 
 @contextmanager
 def running(
-    folder: Path, program: str | Path, *arguments: str, backend: str = "auto"
+    folder: Path, program: str | Path, *arguments: str, backend: str = "auto", cwd: Path | None = None
 ) -> Iterator["subprocess.Popen[str]"]:
     """Run `program`, a text or a file, which says ready when it is; it is killed at the end."""
     environment = os.environ | {"LOOPCORE_INSPECT_DIR": str(folder), "LOOPCORE_BACKEND": backend}
     command = [sys.executable, "-W", "ignore::DeprecationWarning"]
     command += [*([str(program)] if isinstance(program, Path) else ["-c", program]), *arguments]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=cwd
     ) as process:
         try:
             assert process.stdout is not None

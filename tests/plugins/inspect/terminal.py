@@ -11,30 +11,42 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
 from types import TracebackType
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
 
 from tests.plugins.inspect.processes import PATIENCE
 
-HOME = b"\x1b[H"
+HOME = b"\x1b[?2026h\x1b[H"
+END = b"\x1b[?2026l"
+"""The begin and the end of a frame, which is written at once."""
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
     """A context manager around the command, which has ended when it is left, or is killed."""
 
-    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24) -> None:
+    def __init__(
+        self, *arguments: str, columns: int = 80, rows: int = 24, interval: float = 0.2, **environment: str
+    ) -> None:
         self._ours, theirs = pty.openpty()
         self.resize(columns, rows)
-        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+        inherited = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "loopcore", "top", "--interval", "0.2", *arguments],
+            [sys.executable, "-m", "loopcore", "top", "--interval", str(interval), *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=environment | {"TERM": "xterm-256color"},
+            env=inherited | {"TERM": "xterm-256color"} | environment,
         )
         os.close(theirs)
         self._shown = b""
+        self.frame = b""
+        """The screen that `wait_for` found, with its control sequences."""
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size."""
@@ -48,9 +60,10 @@ class Terminal:
         """Return the lines of the first whole screen for which the condition is true."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self._read(end - time.monotonic()):
-            while self._shown.count(HOME) > 1:
-                screen, _, self._shown = self._shown.partition(HOME)
-                lines = CONTROL.sub(b"", screen).decode("utf-8", "replace").replace("\r", "").split("\n")
+            while END in self._shown:
+                screen, _, self._shown = self._shown.partition(END)
+                self.frame = screen.partition(HOME)[2]
+                lines = CONTROL.sub(b"", self.frame).decode("utf-8", "replace").replace("\r", "").split("\n")
                 if condition(lines):
                     return lines
         raise AssertionError(f"it was never shown; last: {CONTROL.sub(b'', self._shown).decode('utf-8', 'replace')}")
@@ -81,3 +94,14 @@ class Terminal:
             self.process.kill()
         self.process.wait(PATIENCE)
         os.close(self._ours)
+
+
+def save_picture(frame: bytes, path: Path, size: tuple[int, int]) -> None:
+    """Write a screen of `size` (columns, rows), colours included, as an SVG that fetches nothing."""
+    width, height = size
+    console = Console(width=width, height=height, record=True, file=StringIO(), force_terminal=True)
+    for line in frame.decode().split("\n"):
+        console.print(Text.from_ansi(line.rstrip("\r")), no_wrap=True, overflow="crop")
+    # Without the fonts that rich would fetch from the network.
+    template = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    console.save_svg(str(path), title="loopcore top", code_format=template)

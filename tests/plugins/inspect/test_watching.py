@@ -1,16 +1,21 @@
 """What is measured, when, and what it costs when nobody looks: nothing is on."""
 
 import asyncio
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loopcore import EventLoop
+from loopcore.errors import UsageError
 from loopcore_plugins.inspect import Inspect
 from loopcore_plugins.inspect.client import Client, connect, find
 from loopcore_plugins.inspect.figures import compare
 from loopcore_plugins.inspect.observer import MOST_NAMES, OTHERS, PARTS, CallbackTimes
+from loopcore_plugins.inspect.sampler import sites_of, watch
+from loopcore_plugins.watchdog import Watchdog
 from tests.plugins.inspect.processes import SERVER, client_of, running, until
 
 pytestmark = pytest.mark.loopcore_only
@@ -83,6 +88,30 @@ def test_a_loop_that_is_closed_while_it_is_watched(folder: Path, loopcore_factor
         assert is_measured(loop, meters) == (False, False, False)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_child_of_a_watched_process_measures_nothing(folder: Path, loop: Any, meters: list[Any]) -> None:
+    async def program() -> int:
+        with await asyncio.to_thread(connect, find("all")[0]) as client:
+            await asyncio.to_thread(client.ask, "watch", parts=sorted(PARTS))
+            async with asyncio.timeout(30):
+                while is_measured(loop, meters) != (True, True, True):
+                    await asyncio.sleep(0.001)
+            child = os.fork()
+            if child == 0:
+                try:
+                    inspect.loopcore_fork_child(loop)  # as the next tick would; from 3.14 on there is none
+                    os._exit(is_measured(loop, meters) != (False, False, False))
+                finally:
+                    os._exit(2)
+            assert is_measured(loop, meters) == (True, True, True)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    inspect = Inspect()
+    loop.probes.register(inspect)
+    assert loop.run_until_complete(program()) == 0
+
+
 def test_the_figures_of_a_server_add_up(folder: Path, backend_name: str) -> None:
     with running(folder, SERVER, backend=backend_name) as process, client_of(process) as client:
         client.ask("watch", parts=sorted(PARTS))
@@ -95,6 +124,7 @@ def test_the_figures_of_a_server_add_up(folder: Path, backend_name: str) -> None
     assert rows["client"].rate > 0
     assert rows["client"].place.startswith("<string>:")
     assert rows["query"].tasks == 2
+    assert any(name.endswith(" for StreamReaderProtocol") for name in rows)
     assert frame.utilization is not None
     assert 0.0 < frame.utilization <= 1.0
     assert frame.queue_time.count > 0
@@ -116,6 +146,102 @@ def test_a_stall_is_named_while_it_lasts(folder: Path, backend_name: str) -> Non
     assert stall["seconds"] >= 0.2
     assert later["slow"]["last"][0]["name"] == "blocker"
     assert next(row for row in later["callbacks"] if row[1] == "blocker")[4] >= 200_000_000
+
+
+def test_stalls_that_the_watchdog_found_are_shown_to_later_clients(folder: Path, loop: Any) -> None:
+    async def program() -> tuple[dict[str, Any], bool]:
+        while not watchdog.counters()["stalls"]:
+            time.sleep(0.05)
+            await asyncio.sleep(0)
+        with await asyncio.to_thread(connect, find("all")[0]) as client:
+            await asyncio.to_thread(client.ask, "watch", parts=["meter"])
+            sample = await asyncio.to_thread(client.ask, "sample")
+            return sample["stalls"], subject_of(inspect).stalls._watch is not None
+
+    inspect, watchdog = Inspect(), Watchdog(threshold=0.01, max_reports=0)
+    loop.probes.register(inspect)
+    loop.probes.register(watchdog)
+    stalls, is_watched_twice = loop.run_until_complete(program())
+    assert not is_watched_twice
+    assert stalls["count"] == len(stalls["past"]) > 0
+    # The first may be a busy machine's; the last is the one that was waited for.
+    assert stalls["past"][-1]["place"][2].endswith("program")
+    assert stalls["past"][-1]["cause"] in ("blocked", "gil", "suspended")
+
+
+def test_a_loop_is_not_watched_for_stalls_between_its_runs(folder: Path, loop: Any) -> None:
+    async def connected() -> Client:
+        client: Client = await asyncio.to_thread(connect, find("all")[0])
+        await asyncio.to_thread(client.ask, "watch", parts=["meter"])
+        return client
+
+    async def nothing() -> bool:
+        return subject_of(inspect).stalls._watch is not None
+
+    inspect = Inspect()
+    loop.probes.register(inspect)
+    with loop.run_until_complete(connected()):
+        assert subject_of(inspect).stalls._watch is None
+        assert loop.run_until_complete(nothing())
+        assert subject_of(inspect).stalls._watch is None
+
+
+def subject_of(inspect: Inspect) -> Any:
+    (_, subject), *_ = inspect._inspected.values()
+    return subject
+
+
+def test_tasks_are_grouped_by_where_they_wait(folder: Path, loop: Any) -> None:
+    async def worker(gate: asyncio.Event) -> None:
+        await gate.wait()
+
+    async def program() -> list[dict[str, Any]]:
+        gate = asyncio.Event()
+        early = asyncio.create_task(worker(gate))
+        await asyncio.sleep(0)
+        with await asyncio.to_thread(connect, find("all")[0]) as client:
+            await asyncio.to_thread(client.ask, "watch", parts=["ages"])
+            async with asyncio.timeout(30):
+                while subject_of(inspect)._observer.creation_times is None:
+                    await asyncio.sleep(0.001)
+            late = [asyncio.create_task(worker(gate)) for _ in range(3)]
+            await asyncio.sleep(0)
+            found = [await asyncio.to_thread(client.ask, "sites")]
+            early.cancel()
+            await asyncio.wait([early])
+            found.append(await asyncio.to_thread(client.ask, "sites"))
+        gate.set()
+        await asyncio.gather(*late)
+        return found
+
+    inspect = Inspect()
+    loop.probes.register(inspect)
+    before, after = (
+        next(site for site in answer["sites"] if site["waits_for"] == "Event.wait")
+        for answer in loop.run_until_complete(program())
+    )
+    assert before["place"][2].endswith("worker")
+    assert (before["count"], before["at_least"], before["state"]) == (4, True, "waiting")
+    assert before["example"]["age"] is None
+    assert (after["count"], after["at_least"]) == (3, False)
+    assert after["oldest"] >= 0.0
+    assert after["example"]["coroutine"].endswith("worker")
+
+
+def test_a_client_asks_an_older_process_for_what_it_knows() -> None:
+    class Older:
+        greeting: dict[str, Any] = {"pid": 1}
+        asked: list[Any] = []
+
+        def ask(self, what: str, **arguments: Any) -> Any:
+            self.asked.append(arguments)
+            raise UsageError(f"there is no question {what!r}")
+
+    older: Any = Older()
+    with pytest.raises(UsageError):
+        watch(older, "meter", "callbacks", "ages")
+    assert older.asked == [{"parts": ["meter", "callbacks"]}]
+    assert sites_of(older) == []
 
 
 def test_the_time_of_nested_callbacks_is_counted_once() -> None:

@@ -13,10 +13,10 @@ import loopcore
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.hooks.observer import WAIT_BEGINS, WAIT_ENDS
+from loopcore.hooks.sources import SOURCES
 from loopcore.kernel import meter as meter_module
 from loopcore.kernel.meter import WINDOW_RUNS, CallbackSampler, Measurements
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.kernel.sources import SOURCES
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 SECOND = 1_000_000_000

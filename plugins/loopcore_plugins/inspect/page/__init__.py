@@ -1,5 +1,6 @@
-"""Page: some seconds of a loop as one HTML file with charts. It needs no network, and no other file."""
+"""Page: the figures of a loop with charts, live in a browser or as one file. It needs no network, and no other file."""
 
 from loopcore_plugins.inspect.page.recording import record
+from loopcore_plugins.inspect.page.serving import serve
 
-__all__ = ["record"]
+__all__ = ["record", "serve"]

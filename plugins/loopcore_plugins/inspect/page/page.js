@@ -1,6 +1,7 @@
 "use strict";
-const figures = JSON.parse(document.getElementById("figures").textContent);
+let figures = JSON.parse(document.getElementById("figures").textContent);
 const main = document.querySelector("main");
+const tiles = document.querySelector(".tiles");
 const tip = document.querySelector(".tip");
 const COLOURS = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => `var(--c${n})`);
 const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 24;
@@ -17,18 +18,24 @@ const size = (value) => value >= 1e6 ? digits(value / 1e6, "MB") : value >= 1e3 
 
 const short = (place) => place.split("/").slice(-2).join("/") || "-";
 
-// Elements. Text is only ever set as text: names come from the program.
+// Elements. Text is only ever set as text: names come from the program. Styles are set as properties: the page's policy
+// refuses style attributes.
+
+function attribute(made, key, value) {
+  if (key === "style") made.style.cssText = value;
+  else made.setAttribute(key, value);
+}
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) attribute(made, key, value);
   made.append(...children);
   return made;
 }
 
 function draw(svg, name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) attribute(made, key, value);
   if (text !== undefined) made.textContent = text;
   svg.append(made);
   return made;
@@ -91,7 +98,8 @@ function overTime(parent, title, series, { format, logarithmic = false, stacked 
   const sums = times.map((_, n) => series.reduce((sum, { values }) => sum + (values[n] ?? 0), 0));
   const known = (stacked ? sums : series.flatMap(({ values }) => values)).filter((value) => value !== null && value > 0);
   if (!known.length) {
-    parent.append(element("p", { class: "note" }, "Nothing was measured."));
+    const measured = series.some(({ values }) => values.some((value) => value !== null));
+    parent.append(element("p", { class: "note" }, measured ? "It was 0 all the time." : "Nothing was measured."));
     return;
   }
   const high = top ?? Math.max(...known) * 1.05, low = logarithmic ? Math.min(...known) / 1.3 : 0;
@@ -222,70 +230,202 @@ function slowest(parent, rows) {
   });
 }
 
-function table(parent, columns, rows) {
+// Tables: sorted by a click on a heading, filtered by the text in the header; a row may have details. All of that is kept
+// when the page is drawn again.
+
+const view = { filter: "", frozen: false, sorting: {}, opened: new Set() };
+
+function table(title, note, columns, rows, { details = null } = {}) {
+  const wanted = view.filter.toLowerCase();
+  const shown = rows.filter((row) => columns.some(([, text]) => text(row).toLowerCase().includes(wanted)));
+  const [by, reverse] = view.sorting[title] ?? [-1, false];
+  if (by >= 0) {
+    const key = columns[by][3] ?? columns[by][1];
+    shown.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (reverse ? 1 : -1) * (columns[by][2] ? 1 : -1));
+  }
   const head = element("tr");
-  columns.forEach(([name, , isNumber]) => head.append(element("th", { class: isNumber ? "number" : "" }, name)));
+  columns.forEach(([name, , isNumber], n) => {
+    const button = element("button", { type: "button" }, name + (n === by ? (reverse ? " ▲" : " ▼") : ""));
+    button.addEventListener("click", () => { view.sorting[title] = [n, n === by && !reverse]; render(); });
+    head.append(element("th", { class: isNumber ? "number" : "" }, button));
+  });
   const body = element("tbody");
-  for (const row of rows) {
+  for (const row of shown) {
     const line = element("tr");
-    columns.forEach(([, text, isNumber]) => {
-      line.append(element("td", isNumber ? { class: "number" } : { title: text(row) }, text(row)));
+    columns.forEach(([, text, isNumber], n) => {
+      const cell = element("td", isNumber ? { class: "number" } : { title: text(row) });
+      if (details !== null && n === 0) cell.append(folded(`${title} ${text(row)}`, text(row), row, details));
+      else cell.append(text(row));
+      line.append(cell);
     });
     body.append(line);
   }
+  const parent = card(title, note, { wide: true });
   parent.append(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), body)));
+}
+
+function folded(key, summary, row, details) {
+  const pre = element("pre"), made = element("details", {}, element("summary", {}, summary), pre);
+  made.open = view.opened.has(key);
+  if (made.open) details(row, pre);
+  made.addEventListener("toggle", () => {
+    if (made.open) {
+      view.opened.add(key);
+      details(row, pre);
+    } else view.opened.delete(key);
+  });
+  return made;
+}
+
+const frames = (stack) => stack.map((place) => `  ${place}`).join("\n") || "  no stack";
+
+const seen = new Map();  // what the server told of a task, by its id
+
+function about({ example }, pre) {
+  const name = `oldest: ${example.name} (${example.coroutine})`;
+  const write = ({ awaiters = [], stack = example.stack, history = null } = {}) => {
+    const lines = [name, ...awaiters.map((other) => `awaited by ${other}`), "", frames(stack)];
+    if (history) lines.push("", ...history.map(([at, what, code]) => `  ${at.toFixed(6)} s  ${what}  ${code}`));
+    pre.textContent = lines.join("\n");
+  };
+  write(seen.get(example.id));
+  if (!Number(document.body.dataset.interval) || view.frozen) return;
+  fetch(`task${location.search}&id=${example.id}`).then((answer) => answer.ok ? answer.json() : undefined).then((task) => {
+    if (task) {
+      seen.set(example.id, task);
+      write(task);
+    }
+  }).catch(() => {});  // the page says that the command has ended
+}
+
+function why(stall, pre) {
+  const lines = [stall.explanation, stall.holder && `GIL held by ${stall.holder}`, stall.awaited && `awaited by ${stall.awaited}`,
+    stall.request && `request: ${stall.request}`];
+  pre.textContent = [...lines.filter(Boolean), "", frames(stall.stack)].join("\n");
 }
 
 // The page
 
-const whole = figures.whole;
-document.title = `loopcore: ${figures.title}`;
-document.querySelector("h1").textContent = figures.title;
-document.querySelector(".facts").textContent = figures.facts.join(" · ");
-for (const [name, value, bad] of [
-  ["utilization", share(whole.utilization)], ["callbacks a second", number(whole.callbacks)],
-  ["queue delay, median", time(whole.delay50)], ["queue delay, p99", time(whole.delay99)], ["tick, p99", time(whole.tick99)],
-  ["tasks", number(whole.tasks)], ["tasks failed", number(whole.failed), whole.failed > 0], ["sockets", number(whole.sockets)],
-  ["received and sent", `${size(whole.bytes)}/s`], ["stalls", number(whole.stalls), whole.stalls > 0],
-]) {
-  document.querySelector(".tiles").append(element("div", { class: bad ? "tile bad" : "tile" }, element("b", {}, value), element("span", {}, name)));
+function drawAll() {
+  const whole = figures.whole, times = (name, label, colour) => ({ name: label, values: figures[name], colour: COLOURS[colour] });
+  const legend = (series) => series.map(({ name, colour }) => [name, colour]);
+  document.title = `loopcore: ${figures.title}`;
+  document.querySelector("h1").textContent = figures.title;
+  document.querySelector(".facts").textContent = figures.facts.join(" · ");
+  tiles.replaceChildren();
+  for (const [name, value, bad] of [
+    ["state", whole.state, whole.state === "stalled"], ["utilization", share(whole.utilization)],
+    ["queue delay, median", time(whole.delay50)], ["queue delay, p99", time(whole.delay99)], ["tick, p99", time(whole.tick99)],
+    ["callbacks a second", number(whole.callbacks)], ["tasks", number(whole.tasks)], ["tasks failed", number(whole.failed), whole.failed > 0],
+    ["open connections", number(whole.sockets)], ["accepted a second", number(whole.accepted)],
+    ["received and sent", `${size(whole.bytes)}/s`], ["stalls", number(whole.stalls), whole.stalls > 0],
+  ]) {
+    tiles.append(element("div", { class: bad ? "tile bad" : "tile" }, element("b", {}, value), element("span", {}, name)));
+  }
+
+  overTime(card("Utilization", "The share of time in which the loop worked instead of waiting. Stalls are shaded."), "Utilization over time",
+    [times("utilization", "utilization", 0)], { format: share, top: 1 });
+
+  const delays = [times("delay99", "p99", 1), times("delay50", "median", 0)];
+  overTime(card("Queue delay", "From when a callback is ready until it runs.", { legend: legend(delays) }), "Queue delay over time", delays,
+    { format: time, logarithmic: true });
+
+  const thread = [times("cpu", "on a processor", 2), times("runQueue", "in the kernel's run queue", 5), times("offCpu", "off CPU (at least)", 4)];
+  overTime(card("The loop's thread", "Shares of time. Off CPU: in blocking calls, or waiting for a lock or the GIL.", { legend: legend(thread) }),
+    "Time of the thread", thread, { format: share, stacked: true });
+  overTime(card("Wait for the GIL", "An estimate: how long a thread that wakes waits until other threads release the GIL."), "Wait for the GIL",
+    [times("gil", "mean", 3)], { format: time });
+
+  const rates = [times("received", "received", 2), times("sent", "sent", 3)];
+  overTime(card("Callbacks", "Callbacks and steps of tasks a second."), "Callbacks a second", [times("callbacks", "callbacks", 0)], { format: number });
+  overTime(card("Transports", "Bytes a second.", { legend: legend(rates) }), "Bytes a second", rates, { format: size });
+
+  if (figures.events.length) {
+    table("Stalls", "Times in which the loop did not move, with their cause, and callbacks that were slow.", [
+      ["in", (row) => short(row.place)], ["at", (row) => time(row.at), true, (row) => row.at], ["for", (row) => time(row.seconds), true, (row) => row.seconds],
+      ["task", (row) => row.task || "-"], ["cause", (row) => row.cause],
+    ], figures.events, { details: why });
+  }
+  if (figures.sites.length) {
+    table("Tasks by await site", "Where tasks are suspended; ≥: the oldest was created before watching began.", [
+      ["site", (row) => short(row.place)], ["tasks", (row) => number(row.count), true, (row) => row.count],
+      ["oldest", (row) => (row.atLeast ? "≥ " : "") + time(row.oldest), true, (row) => row.oldest ?? 0], ["state", (row) => row.state],
+      ["waits for", (row) => row.waitsFor || "-"],
+    ], figures.sites, { details: about });
+  }
+  if (figures.slowest.length) {
+    slowest(card("Slowest callbacks", "The longest single step of each coroutine and callback.",
+      { wide: true, legend: [["steps of tasks", COLOURS[0]], ["callbacks", COLOURS[1]]] }), figures.slowest);
+  }
+  const highest = (phase) => Math.max(...figures.phases[phase]);
+  const active = Object.keys(figures.phases).filter((phase) => phase !== "poll");
+  const negligible = Math.min(0.002, Math.max(...active.map(highest)) / 10);  // in an idle program all are below 0.002
+  const phases = active.filter((phase) => highest(phase) > negligible)
+    .map((name, n) => ({ name, values: figures.phases[name], colour: COLOURS[n % 8] }));
+  overTime(card("Phases", "The share of time that each phase of the tick takes; the rest is the wait in the poll phase.", { legend: legend(phases) }),
+    "Time by phase", phases, { format: share, stacked: true });
+
+  const sources = Object.keys(figures.queued);
+  distribution(card("Queue delay by source", "How many of the callbacks that were timed waited how long.",
+    { legend: sources.map((name, n) => [name, COLOURS[n % 8]]) }), "Distribution of the queue delay by source", figures.queued);
+
+  table("Busiest", "Coroutines and callbacks by run time.", [
+    ["name", (row) => row.name], ["kind", (row) => row.kind], ["tasks", (row) => row.tasks ? number(row.tasks) : "-", true, (row) => row.tasks],
+    ["a second", (row) => number(row.rate), true, (row) => row.rate], ["share of time", (row) => share(row.busy), true, (row) => row.busy],
+    ["mean", (row) => time(row.mean), true, (row) => row.mean], ["longest", (row) => time(row.longest), true, (row) => row.longest],
+    ["defined at", (row) => short(row.place)],
+  ], figures.busiest);
 }
 
-overTime(card("Utilization", "The share of time in which the loop worked instead of waiting. Stalls are shaded."), "Utilization over time",
-  [{ name: "utilization", values: figures.utilization, colour: COLOURS[0] }], { format: share, top: 1 });
+let pointer = null;
+addEventListener("pointermove", (event) => { pointer = event; });
 
-const delays = [{ name: "p99", values: figures.delay99, colour: COLOURS[1] }, { name: "median", values: figures.delay50, colour: COLOURS[0] }];
-overTime(card("Queue delay", "From when a callback is ready until it runs.", { legend: delays.map(({ name, colour }) => [name, colour]) }),
-  "Queue delay over time", delays, { format: time, logarithmic: true });
-
-const highest = (phase) => Math.max(...figures.phases[phase]);
-const active = Object.keys(figures.phases).filter((phase) => phase !== "poll");
-const negligible = Math.min(0.002, Math.max(...active.map(highest)) / 10);  // in an idle program all are below 0.002
-const phases = active.filter((phase) => highest(phase) > negligible)
-  .map((name, n) => ({ name, values: figures.phases[name], colour: COLOURS[n % 8] }));
-overTime(card("Phases", "The share of time that each phase of the tick takes; the rest is the wait in the poll phase.",
-  { legend: phases.map(({ name, colour }) => [name, colour]) }), "Time by phase", phases, { format: share, stacked: true });
-
-const sources = Object.keys(figures.queued);
-distribution(card("Queue delay by source", "How many of the callbacks that were timed waited how long.",
-  { legend: sources.map((name, n) => [name, COLOURS[n % 8]]) }), "Distribution of the queue delay by source", figures.queued);
-
-const rates = [{ name: "received", values: figures.received, colour: COLOURS[2] }, { name: "sent", values: figures.sent, colour: COLOURS[3] }];
-overTime(card("Callbacks", "Callbacks and steps of tasks a second."), "Callbacks a second",
-  [{ name: "callbacks", values: figures.callbacks, colour: COLOURS[0] }], { format: number });
-overTime(card("Transports", "Bytes a second.", { legend: rates.map(({ name, colour }) => [name, colour]) }), "Bytes a second", rates, { format: size });
-
-if (figures.slowest.length) {
-  slowest(card("Slowest callbacks", "The longest single step of each coroutine and callback.",
-    { wide: true, legend: [["steps of tasks", COLOURS[0]], ["callbacks", COLOURS[1]]] }), figures.slowest);
+function render() {
+  main.style.minHeight = `${main.offsetHeight}px`;  // keeps the place to which the page is scrolled
+  main.replaceChildren(tiles);
+  tip.hidden = true;
+  drawAll();
+  main.style.minHeight = "";
+  const under = pointer && document.elementFromPoint(pointer.clientX, pointer.clientY);
+  if (under) under.dispatchEvent(new PointerEvent("pointermove", { clientX: pointer.clientX, clientY: pointer.clientY, bubbles: true }));
 }
-if (figures.stalls.length) {
-  table(card("Stalls", "Times in which the loop did not move.", { wide: true }), [
-    ["at", (row) => time(row.at), true], ["for", (row) => time(row.seconds), true], ["in", (row) => short(row.place)], ["task", (row) => row.task || "-"],
-  ], figures.stalls);
+
+// Live: `loopcore top --page` serves the figures as well
+
+const live = document.querySelector(".live"), state = document.querySelector(".state");
+
+async function poll() {
+  if (document.hidden || view.frozen) return true;
+  let answer;
+  try {
+    answer = await fetch(`figures${location.search}`, { cache: "no-store" });
+  } catch {
+    state.textContent = "The command loopcore top has ended.";
+    return false;
+  }
+  const told = await answer.json();
+  if (answer.ok && !view.frozen) {
+    figures = told;
+    render();
+  }
+  state.textContent = answer.ok ? "live" : told.error;
+  return answer.ok || answer.status === 503;
 }
-table(card("Busiest", "Coroutines and callbacks by run time.", { wide: true }), [
-  ["name", (row) => row.name], ["kind", (row) => row.kind], ["tasks", (row) => row.tasks ? number(row.tasks) : "-", true],
-  ["a second", (row) => number(row.rate), true], ["share of time", (row) => share(row.busy), true],
-  ["mean", (row) => time(row.mean), true], ["longest", (row) => time(row.longest), true], ["defined at", (row) => short(row.place)],
-], figures.busiest);
+
+async function keepFollowing(seconds) {
+  while (await poll()) await new Promise((done) => setTimeout(done, seconds * 1000));
+  state.classList.add("bad");
+}
+
+document.querySelector("#filter").addEventListener("input", (event) => { view.filter = event.target.value; if (figures) render(); });
+document.querySelector("#freeze").addEventListener("click", (event) => {
+  view.frozen = !view.frozen;
+  event.target.setAttribute("aria-pressed", view.frozen);
+  state.textContent = view.frozen ? "frozen" : "live";
+});
+if (figures) render();
+const interval = Number(document.body.dataset.interval);
+if (interval) {
+  live.hidden = false;
+  keepFollowing(interval);
+}

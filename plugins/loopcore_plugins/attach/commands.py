@@ -1,0 +1,81 @@
+"""The commands `loopcore dump` and `record`: entry points in the group `loopcore.commands`."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Final
+
+from loopcore.errors import UsageError
+from loopcore_plugins.attach.injection import NotReachedError, attached
+from loopcore_plugins.attach.reports import chosen
+from loopcore_plugins.inspect.client import GoneError
+
+GROUP: Final = "Look at a running program"
+_AT_LEAST: Final = 1.0
+"""Seconds that `dump` records where no recorder is on."""
+_WRITING: Final = 20.0
+"""Seconds to wait for a loop, and for the file, in addition to the recording."""
+
+
+def dump(parser: argparse.ArgumentParser) -> None:
+    """Write what the recorder of a running process has recorded to a file."""
+    _add_arguments(parser)
+    parser.set_defaults(act=lambda arguments: _record(arguments, "dump", None), group=GROUP)
+
+
+def record(parser: argparse.ArgumentParser) -> None:
+    """Record a running process for some seconds, and write the recording to a file."""
+    _add_arguments(parser)
+    parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long (default: 10)")
+    parser.set_defaults(act=lambda arguments: _record(arguments, "record", arguments.seconds), group=GROUP)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: loopcore-PID-DATE-TIME.rec")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.05 <= value <= 86400:
+        raise argparse.ArgumentTypeError("must be between 0.05 and 86400 seconds")
+    return value
+
+
+def _record(arguments: argparse.Namespace, command: str, seconds: float | None) -> int:
+    wish: str = arguments.pid
+    pid, dot, number = wish.partition(".")
+    if not pid.isdecimal() or (dot and not number.isdecimal()):
+        raise UsageError(f"{wish!r} is not a process number, nor PID.NUMBER")
+    output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.rec")
+    try:
+        with attached(int(pid), command) as agent:
+            found = chosen(agent, wish)
+            if len(found) != 1:
+                which = ", ".join(f"{pid}.{each['loop']}" for each in found)
+                raise UsageError(
+                    f"which loop? there are {which}" if found else f"process {pid} runs no asyncio loop now"
+                )
+            if not found[0]["backend"].startswith("loopcore "):
+                raise UsageError(
+                    f"process {pid} runs the loop of {found[0]['backend']}, and only loopcore's has a recorder; "
+                    f"for any loop there are: loopcore ps {pid}, loopcore stacks {pid}, loopcore top {pid}"
+                )
+            was_on = agent.ask("recorder", found[0]["loop"])
+            if seconds is None:
+                seconds = 0.0 if was_on else _AT_LEAST
+            where = agent.folder / "recording"
+            agent.ask("record", found[0]["loop"], f"{seconds} {where}", _WRITING + seconds)
+            output.write_bytes(agent.take(where.name))
+    except NotReachedError as exc:
+        raise UsageError(f"{exc}; to see where it is: loopcore stacks {pid}") from None
+    except GoneError as exc:
+        raise UsageError(f"{exc}; nothing is written") from None
+    except OSError as exc:
+        raise UsageError(f"{output} cannot be written: {exc}; choose another file with --output") from None
+    print(f"{output} is written: {_what(was_on, seconds)}; to read it: loopcore why {output}")
+    return 0
+
+
+def _what(was_on: bool, seconds: float) -> str:
+    return "what the recorder had recorded" if was_on else f"{seconds:g} s, with a recorder that is off again"

@@ -1,0 +1,89 @@
+"""What cannot be attached to is refused in one message that says what to do."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from loopcore.errors import UsageError
+from loopcore_plugins.attach.process import Process
+from tests.plugins.attach.targets import loopcore, running
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+
+
+def refusal(pid: int) -> str:
+    with pytest.raises(UsageError) as caught:
+        Process(pid).check(f"ps {pid}")
+    return str(caught.value)
+
+
+def test_missing_process() -> None:
+    with subprocess.Popen(["true"]) as process:
+        pass
+    assert refusal(process.pid) == f"there is no process {process.pid}"
+
+
+def test_process_that_is_not_python() -> None:
+    with subprocess.Popen(["sleep", "100"]) as process:
+        try:
+            assert "does not run Python" in refusal(process.pid)
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="Python 3.14 can")
+def test_old_python_is_to_be_started_prepared() -> None:
+    assert "--plugin inspect" in refusal(os.getpid())
+
+
+@pytest.mark.usefixtures("attaching")
+def test_another_version_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running("asyncio") as target:
+        monkeypatch.setattr(sys, "version_info", (3, 99, 0))
+        message = refusal(target.pid)
+        assert "this command 3.99" in message
+        assert f"{sys.executable} -m loopcore ps {target.pid}" in message
+
+
+@pytest.mark.usefixtures("attaching")
+def test_disabled_debugging_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_DISABLE_REMOTE_DEBUG", "1")
+    with running("asyncio") as target:
+        monkeypatch.delenv("PYTHON_DISABLE_REMOTE_DEBUG")
+        assert "disabled" in refusal(target.pid)
+
+
+@pytest.mark.usefixtures("attaching")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+def test_other_users_process_needs_root() -> None:
+    with running("asyncio") as target:
+        command = [sys.executable, "-m", "loopcore", "ps", str(target.pid)]
+        theirs = {name: value for name, value in os.environ.items() if name != "LOOPCORE_INSPECT_DIR"}
+        refused = subprocess.run(
+            command, capture_output=True, text=True, check=False, user=65534, extra_groups=[], env=theirs
+        )
+        if "Permission denied" in refused.stderr:
+            pytest.skip("the other user cannot read this Python")
+        assert refused.returncode != 0
+        assert "belongs to another user" in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.usefixtures("attaching")
+def test_missing_loop_is_refused() -> None:
+    with running("asyncio") as target:
+        assert f"there is no loop {target.pid}.7" in loopcore("ps", f"{target.pid}.7").stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="its annotations are evaluated")
+def test_agent_writes_json_that_any_reader_reads() -> None:
+    agent = pytest.importorskip("loopcore_plugins.attach.agent")
+    value = {
+        "text": 'quote " backslash \\ line\nend \x00 \x7f é \u2028 😀',
+        "list": [1, 2.5, True, False, None, ("a",)],
+    }
+    assert json.loads(agent.encode(value)) == value | {"list": [*value["list"][:5], ["a"]]}
+    assert json.loads(agent.encode("\ud800").encode("utf-8", "replace")) == "?"
