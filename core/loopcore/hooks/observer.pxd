@@ -1,3 +1,7 @@
+# Compiled plugins contain the layout of these classes and of their tables of methods: a change is a breaking one.
+# A plugin imports both classes, also if it uses one.
+
+
 cdef class Entry:
     cdef object _work(self)
     cdef unsigned int _get_label(self) noexcept
@@ -7,7 +11,6 @@ cdef class Entry:
     cdef object _given_name(self)
 
 
-# Compiled plugins contain the layout of this class and of its table of methods: a change is a breaking one.
 cdef class Observer:
     cdef public int wants
     cdef public object failure

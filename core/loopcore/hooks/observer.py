@@ -26,8 +26,8 @@ A source is an index of `loopcore.hooks.sources.SOURCES`. From Python 3.14 on th
 its step; `get_coro` works on both. If a callback runs a tick itself, the events of that tick come between its `BEGINS`
 and its `ENDS`. An observer may be registered in the middle of a callback, so that the first event it sees is an `ENDS`.
 
-Compiled plugins contain the layout of `Observer` and of its table of C methods. Both are part of the public interface,
-and a change of them is a breaking change: plugins have to be compiled again.
+Compiled plugins contain the layout of the classes of this module and of their tables of C methods (`observer.pxd`). A
+change of them is a breaking change: plugins have to be compiled again.
 """
 
 from typing import Any, Final
