@@ -1,8 +1,8 @@
 """What the build did: which hot modules are compiled, or why none is.
 
 A module is hot if there is a `.pxd` next to its `.py`, except in a folder `_native`, whose modules are the Python side
-of a C library. The import system, not the build, says whether a module is
-compiled: it prefers an extension to a source of the same name. The build's own notes (`_build_info.json`, written by
+of a C library, and in `templates`, which `loopcore new` copies. The import system, not the build, says whether a module
+is compiled: it prefers an extension to a source of the same name. The build's own notes (`_build_info.json`, written by
 core/build_ext.py) give the reason for a pure build and the digest of each source that was compiled. The digest
 detects a stale extension, which would hide every later edit of its source. File times cannot detect it, because pip
 gives both files the time of the installation.
@@ -62,7 +62,8 @@ def hot_sources(package: Path = PACKAGE) -> dict[str, Path]:
         source = header.with_suffix(".py")
         if source.is_file() and source.stem != "__init__" and source.parent.name != "_native":
             path = source.relative_to(package.parent).with_suffix("")
-            found[".".join(path.parts)] = source
+            if "templates" not in path.parts:
+                found[".".join(path.parts)] = source
     return found
 
 

@@ -3,13 +3,14 @@
     python -m tests.docs.hooks_page
 
 `loopcore/hooks/specs.py` is the manual of the hooks; docs/reference/hooks.md shows it to readers of the manual. The
-comments `# Cold`, `# Tick` ... of that file are the sections.
+comments `# Cold`, `# Tick` ... of that file are the sections. The theory of observers comes from `observer.py`.
 """
 
 import ast
 import inspect
 from pathlib import Path
 
+from loopcore.hooks import observer
 from loopcore.hooks import specs as hookspecs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "hooks.md"
@@ -31,6 +32,7 @@ All hooks without their prefix `loopcore_`: cold hooks, the groups in which hot 
 """
 
 NOTES = {
+    "Observers": "\n" + inspect.cleandoc(observer.__doc__ or "").partition("\n\n")[2] + "\n",
     "Hot: transports": """
 `transport.get_extra_info("loopcore.bytes")` is a pair: the bytes that the transport has received and sent so far, on
 the wire. For a TLS transport they are those of the socket below; a child process's transport counts nothing, because

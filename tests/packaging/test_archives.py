@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import tarfile
 import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def here() -> str:
 
 
 def hot_modules(names: list[str]) -> list[str]:
-    headers = [name[:-4] for name in names if name.endswith(".pxd") and "/_native/" not in name]
+    headers = [name[:-4] for name in names if name.endswith(".pxd") and not re.search("/_native/|/templates/", name)]
     return [name for name in headers if f"{name}.py" in names]
 
 
@@ -92,6 +94,25 @@ def test_wheel_is_compiled_and_runs(python: str, build_wheel, new_venv, tmp_path
     assert facts["stale"] == []
     smoke = call(interpreter, "-W", "error", "-c", SMOKE, cwd=tmp_path)
     assert (smoke.returncode, smoke.stderr) == (0, "")
+
+
+def test_a_third_partys_observer_is_compiled_against_the_wheel(here: str, build_wheel, tmp_path: Path):
+    wheel, _ = build_wheel(here)
+    site, plugin = tmp_path / "site", tmp_path / "loopcore-plugin-mine"
+    install = ("-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", site)
+    loaded = "import loopcore_plugin_mine.durations as durations; print(durations.__file__)"
+    said = ""
+    for command in [
+        (*install, wheel),
+        ("-m", "loopcore", "new", "plugin", "mine"),
+        (*install, plugin),
+        ("-m", "pytest", "-q", plugin / "tests"),
+        ("-c", loaded),
+    ]:
+        result = call(here, *command, cwd=tmp_path, PYTHONPATH=str(site))
+        said = result.stdout + result.stderr
+        assert result.returncode == 0, said
+    assert said.strip().endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def test_without_a_compiler_the_wheel_is_pure_and_says_why(here: str, build_wheel, new_venv, tmp_path: Path):

@@ -71,6 +71,12 @@ def test_copy_is_complete_and_has_nothing_of_the_templates_name(kind: str, tmp_p
         assert "template" not in (folder / name).read_text(encoding="utf-8").lower()
 
 
+def test_what_a_build_left_in_a_template_is_not_copied(tmp_path: Path) -> None:
+    for name in ("module.py", "module.c", "module.cpython-314-x86_64-linux-gnu.so", "module.cp314-win_amd64.pyd"):
+        (tmp_path / name).touch()
+    assert list(scaffold.files_of(tmp_path)) == [Path("module.py")]
+
+
 @pytest.mark.parametrize("name", ["", "My", "my.poll", "class", "9lives", "epoll", "auto", "template", "ring_", "../x"])
 def test_name_that_cannot_be_is_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name"):

@@ -37,6 +37,14 @@ def test_the_python_side_of_a_c_library_is_never_compiled(package: Path):
     assert build_info.hot_sources(package) == {"hotpack.hot": package / "hot.py"}
 
 
+def test_templates_are_no_part_of_the_build(package: Path):
+    template = package / "templates" / "plugin"
+    template.mkdir(parents=True)
+    for name in ("observer.py", "observer.pxd"):
+        (template / name).write_text("")
+    assert build_info.hot_sources(package) == {"hotpack.hot": package / "hot.py"}
+
+
 def test_module_without_extension_is_pure(package: Path):
     module = build_info.describe_module("hotpack.hot", package / "hot.py", {})
     assert module == ("hotpack.hot", False, False)

@@ -1,3 +1,7 @@
+# Compiled plugins contain the layout of these classes and of their tables of methods: a change is a breaking one.
+# A plugin imports both classes, also if it uses one.
+
+
 cdef class Entry:
     cdef object _work(self)
     cdef unsigned int _get_label(self) noexcept

@@ -1,26 +1,33 @@
 """Observer: what the loop calls without Python in between, so that it can stay on in production.
 
-A plugin with the hook `loopcore_make_observer` returns an object of a subclass of `Observer`, which is told of the
-events of the loop. A subclass in Python has a method `note`. One that is compiled (Cython, `cimport
-loopcore.hooks.observer`) has a C method `tell` instead, which the loop calls directly; `loopcore new plugin` makes a
-project with such a class.
+The hook `loopcore_make_observer` of a plugin returns an instance of a subclass of `Observer`. The loop calls that
+instance for each event in `wants`. There are two ways to write the subclass:
 
-The events, what comes with them, and when:
+- In Python it overrides `note`.
+- Compiled (Cython, `cimport loopcore.hooks.observer`) it overrides `tell`, a C method, which the loop calls directly. A
+  source that has to run interpreted as well also has a `note` that calls `tell`: a compiled loop does not find a `tell`
+  in Python.
+
+`loopcore new plugin` creates a project with an observer that runs compiled and interpreted.
+
+The events, their arguments, and when they happen:
 
 | event | what | number | when |
 |---|---|---|---|
 | `WAIT_BEGINS` | None | 1 if the wait may block, else 0 | before the backend's wait |
-| `WAIT_ENDS` | None | events of the wait | after it |
+| `WAIT_ENDS` | None | number of events | after it |
 | `TICK_BEGINS`, `TICK_ENDS` | None | 0 | around the phases after the wait |
 | `QUEUED` | a handle, task or other entry | its source | it was put on a queue, or taken over from another thread |
 | `BEGINS`, `ENDS` | the same | its source | around each callback and each step of a task |
 | `DUE` | a timer's handle | how late it is, in ns of the loop's clock | a timer was found due |
 | `POSTED` | a handle | 0 | another thread has posted it |
 
-A source is an index of `loopcore.hooks.sources.SOURCES`. From Python 3.14 on what is queued for a task is the step of
-the task, not the task itself; `get_coro` works on both. Events nest if a callback runs a tick of its own.
+A source is an index of `loopcore.hooks.sources.SOURCES`. From Python 3.14 on the entry of a task is not the task but
+its step; `get_coro` works on both. If a callback runs a tick itself, the events of that tick come between its `BEGINS`
+and its `ENDS`. An observer may be registered in the middle of a callback, so that the first event it sees is an `ENDS`.
 
-An observer may be registered in the middle of a callback: the first event it sees may be an `ENDS`.
+Compiled plugins contain the layout of the classes of this module and of their tables of C methods (`observer.pxd`). A
+change of them is a breaking change: plugins have to be compiled again.
 """
 
 from typing import Any, Final
@@ -89,7 +96,7 @@ class Observer:
     def tell(self, event: int, what: Any, number: int) -> None:
         """Called for an event. Thread: the loop's own; for `POSTED` the poster's.
 
-        A compiled class overrides this. It cannot raise: it sets `failure` instead.
+        A compiled class overrides this. It must not raise: it sets `failure` instead.
         """
         try:
             self.note(event, what, number)

@@ -1,12 +1,14 @@
 """The hooks of loopcore: which events a plugin can observe, when, in which thread, and what it may do.
 
 A plugin is any object or module with functions marked `@loopcore.hookimpl` and named as here. A function takes any
-subset of its hook's arguments, by name. There are four kinds of hooks:
+subset of its hook's arguments, by name. There are five kinds of hooks:
 
 - **Cold** hooks are called when a loop is created, run or closed, and when something goes wrong. They are ordinary
   pluggy calls.
 - **Tick** hooks are called a few times per tick.
 - **Hot** hooks are called for every callback, task step, transport or job.
+- **Observers** take the place of tick and hot hooks where these cost too much. A hook makes an object; the loop calls
+  that object for each event, without Python in between if it is compiled.
 - **Policy** hooks decide. Each has at most one owner, the plugin that implements it; a second one is refused. A plugin
   may own policies and observe as well.
 
@@ -80,15 +82,6 @@ GROUPS = {"ticks": TICK_HOOKS, "handles": HOT_HOOKS, "transports": TRANSPORT_HOO
 @hookspec
 def loopcore_loop_created(loop: "Loop", backend: Any) -> None:
     """A loop was created on `backend`, of either port; it has not run yet. Only plugins given at creation see this."""
-
-
-@hookspec
-def loopcore_make_observer(loop: "Loop") -> "Observer | None":
-    """Return an observer of `loop` (`loopcore.hooks.observer`), which is told of every tick, callback and step.
-
-    Called once, when the plugin is registered, which may be before the loop has ever run. Unlike the tick and hot hooks
-    an observer is called without Python in between, if it is compiled. It goes when the plugin is removed.
-    """
 
 
 @hookspec
@@ -322,6 +315,18 @@ def loopcore_job_finished(loop: "Loop", job: "Job") -> None:
 
     Thread: the one that ran it, before the result leaves it. For executors that are not thread pools, where loopcore
     cannot look inside, and for jobs that were cancelled or refused: the thread that learns of the outcome.
+    """
+
+
+# Observers
+
+
+@hookspec
+def loopcore_make_observer(loop: "Loop") -> "Observer | None":
+    """Return an observer of `loop`: an instance of a subclass of `loopcore.hooks.observer.Observer`.
+
+    Called once, when the plugin is registered, which may be before the loop has ever run. Removing the plugin removes
+    its observer. An observer that fails is removed together with its plugin.
     """
 
 

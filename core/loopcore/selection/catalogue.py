@@ -188,6 +188,11 @@ def _advice(target: str, error: Exception) -> str:
             "the entry point names something that does not exist: correct it in the distribution's pyproject.toml, "
             "and install the distribution again"
         )
+    if "binary incompatibility" in str(error):  # Cython's words, of a compiled subclass
+        return (
+            "it was compiled for another build of loopcore: install it again from its sources, "
+            "with pip's option --no-build-isolation"
+        )
     return "install what it needs, or use another one"
 
 

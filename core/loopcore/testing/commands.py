@@ -10,6 +10,16 @@ from loopcore.selection.discovery import BACKENDS
 GROUP: Final = "Measure and extend"
 """The heading of these commands in `loopcore --help`."""
 
+STEPS: Final = {
+    "backend": ('python -m pip install -e ".[test]"', "python -m pytest"),
+    "plugin": (
+        'python -m pip install "setuptools>=77" "cython>=3.1"',
+        'python -m pip install --no-build-isolation -e ".[test]"',  # compiled for the loopcore that is installed
+        "python -m pytest",
+    ),
+}
+"""What to do with a new distribution, as commands."""
+
 
 def conformance(parser: argparse.ArgumentParser) -> None:
     """Prove a backend: run the whole contract of the port on it.
@@ -59,5 +69,7 @@ def write(arguments: argparse.Namespace) -> int:
     from loopcore.testing.scaffold import write_copy
 
     folder = write_copy(arguments.kind, arguments.name, arguments.into)
-    print(f'Created {folder}. Next:\n\n    cd {folder}\n    python -m pip install -e ".[test]"\n    python -m pytest')
+    print(f"Created {folder}. Next:\n\n    cd {folder}")
+    for step in STEPS[arguments.kind]:
+        print(f"    {step}")
     return 0

@@ -22,6 +22,8 @@ KINDS: Final = {"backend": "backends", "plugin": "plugins"}
 WORD: Final = "template"
 NAME: Final = re.compile(r"[a-z]([a-z0-9_]*[a-z0-9])?")
 LEFT_OUT: Final = frozenset({"__pycache__", ".pytest_cache", "dist", "build"})
+BUILT: Final = (".pyc", ".c", ".so", ".pyd")
+"""What building a template leaves next to its sources."""
 
 
 def template_of(kind: str) -> Path:
@@ -58,7 +60,7 @@ def files_of(folder: Path) -> Iterator[Path]:
     """Return the files of a template, relative to it."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(each for each in folders if each not in LEFT_OUT and not each.endswith(".egg-info"))
-        yield from (Path(place, name).relative_to(folder) for name in sorted(names) if not name.endswith(".pyc"))
+        yield from (Path(place, name).relative_to(folder) for name in sorted(names) if not name.endswith(BUILT))
 
 
 def renamed(text: str, name: str) -> str:

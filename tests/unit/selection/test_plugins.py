@@ -84,6 +84,17 @@ def test_entry_point_that_names_something_absent_is_to_be_corrected(
     assert ("correct it in the distribution's pyproject.toml" in advice) is value.startswith("extension")
 
 
+def test_plugin_that_was_compiled_for_another_build_is_to_be_installed_again(install):
+    def load() -> object:
+        raise ValueError("Observer size changed, may indicate binary incompatibility. Expected 40, got 32")
+
+    entry = Entry("mine", None, "p")
+    entry.load = load
+    install(entry, group="loopcore.plugins")
+    with pytest.raises(UsageError, match=r"compiled for another build of loopcore.*--no-build-isolation"):
+        load_plugin("mine")
+
+
 def test_what_a_plugin_says_of_its_options_is_told_in_its_words(install):
     def choosy():
         raise UsageError("port=0 is none")

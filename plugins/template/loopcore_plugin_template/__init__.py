@@ -1,8 +1,10 @@
-"""A plugin that counts a loop's tasks by the coroutine they run, and logs the counts when the loop closes.
+"""Two plugins that log what they have counted when the loop closes.
 
-It uses nothing of loopcore but `hookimpl`, `errors` and the methods of the loop it is passed; it inherits from no
-class. A loop calls `Census(**options)` once, so an instance belongs to one loop, and all hooks used here are called in
-that loop's thread: no lock is needed.
+`Census` counts tasks by the coroutine they run. Its hooks are ordinary methods. `Slowest` measures callbacks with an
+observer, which may be compiled, so that it can stay on in production.
+
+Neither inherits from a class of loopcore. Each loop calls `Census(**options)` once, so an instance belongs to one loop.
+All hooks used here are called in that loop's thread: no lock is needed.
 """
 
 import logging
@@ -11,6 +13,8 @@ from typing import Any
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore.hooks.sources import SOURCES
+from loopcore_plugin_template.durations import Durations
 
 logger = logging.getLogger("loopcore_plugin_template")
 
@@ -48,3 +52,21 @@ class Census:
     def describe(self) -> str:
         """Return the most frequent coroutines and how many tasks ran each."""
         return ", ".join(f"{count} of {name}" for name, count in self.seen.most_common(self.top)) or "none"
+
+
+class Slowest:
+    """Logs, for each source of callbacks, how many have run, and which one took the longest."""
+
+    def __init__(self) -> None:
+        self.durations = Durations()
+
+    @loopcore.hookimpl
+    def loopcore_make_observer(self) -> Durations:
+        return self.durations
+
+    @loopcore.hookimpl
+    def loopcore_loop_closing(self) -> None:
+        for source, figures in zip(SOURCES, self.durations.figures, strict=True):
+            if figures.count:
+                milliseconds = figures.longest_ns / 1e6
+                logger.info("%s: %d ran, %.3f ms: %s", source, figures.count, milliseconds, figures.longest)
