@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -15,6 +15,7 @@ from typing import Any
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
+from loopcore_plugins.recorder.busy import KEPT, BusyThreads
 from loopcore_plugins.recorder.facts import describe_stall, facts_of, identity_of
 from loopcore_plugins.recorder.history import history
 from loopcore_plugins.recorder.labels import Labels
@@ -91,6 +92,8 @@ class Recorder:
         self._waiting_jobs: Counter[str] = Counter()
         self._stalls: list[dict[str, Any]] = []
         self._stall_count = 0
+        self._busy: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._busy_threads: BusyThreads | None = None
         self._watch: Watch | None = None
         self._last_chance = LastChance(self._dump_at_exit) if at_exit else None
 
@@ -167,6 +170,8 @@ class Recorder:
             request = RequestReader().read
             self._watch = Watch(loop, self._threshold, self._note_stall, watch_thread().hurry, _ignore, request)
             watch_thread().add(self._watch)
+            self._busy_threads = BusyThreads(self._threshold, self._busy)
+            watch_thread().add(self._busy_threads)
 
     @hookimpl
     def loopcore_run_stopped(self, loop: Any) -> None:
@@ -174,6 +179,8 @@ class Recorder:
         if self._watch is not None:
             self._watch.gone = True
             self._watch = None
+            if self._busy_threads is not None:
+                self._busy_threads.gone = True
             watch_thread().hurry()
 
     def _end(self, loop: Any) -> None:
@@ -312,7 +319,8 @@ class Recorder:
         tape = self._tape
         if tape is None:
             raise UsageError("the recorder has nothing to dump: register it with a loop first")
-        facts = facts_of(self._loop, reason, detail, self._stalls, tape.labels.dropped)
+        busy = [] if self._busy_threads is None else self._busy_threads.until_now()
+        facts = facts_of(self._loop, reason, detail, self._stalls, busy, tape.labels.dropped)
         content = bytearray(tape.ring.memory)
         content[8 * Word.FACTS : 8 * Word.FACTS + 8] = len(facts).to_bytes(8, "little")
         return bytes(content + facts)
