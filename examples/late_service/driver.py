@@ -96,7 +96,9 @@ class Service:
         self.dump_path = folder / "dump.rec"
         options = f"recorder:{recorder},dumps={self.dump_path}"
         self.process = subprocess.Popen(
-            [sys.executable, str(SERVICE), str(self.port)], env={**os.environ, "LOOPCORE_PLUGINS": options}
+            [sys.executable, SERVICE.name, str(self.port)],
+            cwd=SERVICE.parent,
+            env={**os.environ, "LOOPCORE_PLUGINS": options},
         )
         self._kept = self.client()
         """A connection that is there before something is late, as from a proxy."""
@@ -270,7 +272,7 @@ def main() -> int:
     failed = []
     with tempfile.TemporaryDirectory() as scratch:
         for name in arguments.causes or ALL:
-            folder = (arguments.keep or Path(scratch)) / name
+            folder = (arguments.keep or Path(scratch)).resolve() / name
             folder.mkdir(parents=True, exist_ok=True)
             if not (show if name in CAUSES else show_end)(name, folder):
                 failed.append(name)
