@@ -45,7 +45,7 @@ CAUSES = {
     "call-in-c": Cause(
         ("/search",),
         "/hello",
-        ("waiting for the GIL, held by the thread matcher in match_address (service.py:{re.match(})",),
+        ("waiting for the GIL, held by the thread matcher in match_addresses (service.py:{re.match(})",),
     ),
     "python-thread": Cause(
         ("/train",), "/hello", ("waiting for the GIL, held by the thread trainer in compute_model",)
@@ -141,6 +141,7 @@ class Service:
 
     def dump(self) -> Path:
         """Return the path of a dump that is written now."""
+        self.dump_path.unlink(missing_ok=True)
         self.process.send_signal(signal.SIGUSR2)
         end = time.monotonic() + PATIENCE
         while not self.dump_path.exists():

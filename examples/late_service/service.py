@@ -48,22 +48,29 @@ async def report() -> int:
 
 @app.get("/search")
 async def search() -> str:
-    """Start a thread whose one call in C holds the GIL all the time: an expression that backtracks."""
-    threading.Thread(target=match_address, name="matcher").start()
+    """Start a thread whose calls in C hold the GIL all the time: an expression that backtracks."""
+    threading.Thread(target=match_addresses, args=(4,), name="matcher").start()
     return "started"
 
 
-def match_address() -> None:
-    """Match what takes a second or so."""
-    re.match(r"(\w+)+@", "a" * 24)
+def match_addresses(count: int) -> None:
+    """Match what takes some tenths of a second each."""
+    for _ in range(count):
+        re.match(r"(\w+)+@", "a" * 22)
 
 
 @app.get("/train")
 async def train() -> str:
     """Start threads that compute in Python: each gives up the GIL only when it must, after 5 ms."""
-    for _ in range(3):
-        threading.Thread(target=compute_model, args=(1.0,), name="trainer").start()
+    threading.Thread(target=train_models, args=(5,), name="trainer").start()
     return "started"
+
+
+def train_models(count: int) -> None:
+    """Compute in several threads."""
+    for _ in range(count - 1):
+        threading.Thread(target=compute_model, args=(1.0,), name="trainer").start()
+    compute_model(1.0)
 
 
 def compute_model(seconds: float) -> None:

@@ -175,7 +175,8 @@ def _split(model: Model, begin: int, end: int) -> list[Part]:
         left -= judged
         why = {"gil": Why.GIL, "blocked": Why.BLOCKED, "suspended": Why.SUSPENDED}[stall.cause]
         who = _holder(model, begin, end) if why is Why.GIL else ""
-        parts.append(Part(why, judged, label=line, who=who, note=_call_of(stall) if why is Why.BLOCKED else ""))
+        note = ", ".join(filter(None, (_call_of(stall), _meanwhile(model, begin, end)))) if why is Why.BLOCKED else ""
+        parts.append(Part(why, judged, label=line, who=who, note=note))
     if left * 50 >= whole or clocks is None:
         busy = _busy_in(model, begin, end)
         if clocks is None:
@@ -183,8 +184,7 @@ def _split(model: Model, begin: int, end: int) -> list[Part]:
         elif busy is not None and _kept_gil(model, busy):
             parts.append(Part(Why.GIL, left, who=str(busy.thread), about=True))
         else:
-            hint = "" if busy is None else f"meanwhile the thread {busy.thread} computed"
-            parts.append(Part(Why.OFF_CPU, left, note=hint))
+            parts.append(Part(Why.OFF_CPU, left, note=_meanwhile(model, begin, end)))
     elif left:
         parts[1].ns += left  # less than the clocks can tell
     return [part for part in parts if part.ns]
@@ -238,6 +238,11 @@ def _busy_in(model: Model, begin: int, end: int) -> Busy | None:
     """Return the other thread that computed at a time, as far as the watch thread saw."""
     found = max(model.recording.busy, key=lambda each: _overlap(each.begin, each.end, begin, end), default=None)
     return found if found is not None and _overlap(found.begin, found.end, begin, end) else None
+
+
+def _meanwhile(model: Model, begin: int, end: int) -> str:
+    busy = _busy_in(model, begin, end)
+    return "" if busy is None else f"meanwhile the thread {busy.thread} computed"
 
 
 def _kept_gil(model: Model, busy: Busy) -> bool:
