@@ -14,7 +14,7 @@ import asyncio
 import functools
 import gc
 from collections.abc import Iterator
-from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType
 from typing import Any, Final, Literal, NamedTuple
 
 State = Literal["running", "ready", "waiting"]
@@ -27,7 +27,14 @@ _ATTRIBUTES: Final = (
     (GeneratorType, "gi_frame", "gi_yieldfrom"),
     (AsyncGeneratorType, "ag_frame", "ag_await"),
 )
+IN_THREAD: Final = ".run_sync_in_worker_thread"
+"""The coroutine of anyio that waits for a function in a thread; FastAPI calls plain functions that way."""
 _SUSPENDABLE: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+
+
+INSTALLED: Final = ("site-packages", "dist-packages")
+"""Directories of packages that are not the program's own."""
+_CALLABLE: Final = (FunctionType, MethodType)
 
 
 class Place(NamedTuple):
@@ -93,19 +100,41 @@ def awaiting(views: dict[int, TaskView], task_id: int) -> list[TaskView]:
 
 
 def coroutine_stack(coro: Any) -> tuple[Place, ...]:
-    """Return the places of `coro` and of what it awaits, outermost first."""
+    """Return the places of `coro` and of what it awaits, outermost first.
+
+    The last may be the first line of a function that a thread of anyio runs for it, which has no coroutine.
+    """
     places: list[Place] = []
+    innermost: FrameType | None = None
     while coro is not None and len(places) < DEEPEST:
         for kind, frame_name, inner_name in _ATTRIBUTES:
             if isinstance(coro, kind):
                 frame = getattr(coro, frame_name)
                 if frame is not None:
+                    innermost = frame
                     places.append(place_of(frame.f_code, frame.f_lineno))
                 coro = getattr(coro, inner_name)
                 break
         else:
             coro = _wrapped(coro)
+    if innermost is not None and places[-1].function.endswith(IN_THREAD):
+        code = _code_of(innermost.f_locals.get("func"))
+        places += [] if code is None else [place_of(code, code.co_firstlineno)]
     return tuple(places)
+
+
+def _code_of(function: Any) -> CodeType | None:
+    while isinstance(function, functools.partial):
+        passed = [each for each in (*function.args, *function.keywords.values()) if isinstance(each, _CALLABLE)]
+        # A function of a package that calls one of the program, as FastAPI's.
+        function = passed[0] if passed and _is_installed(function.func) else function.func
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _is_installed(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return isinstance(code, CodeType) and any(name in code.co_filename for name in INSTALLED)
 
 
 def _wrapped(awaitable: Any) -> Any:

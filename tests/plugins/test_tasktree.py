@@ -1,6 +1,7 @@
 """The task tree: who waits for whom, and for what, seen from outside."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -167,3 +168,45 @@ def test_a_coroutine_that_has_ended_has_no_stack() -> None:
     coro = leaf()
     coro.close()
     assert coroutine_stack(coro) == ()
+
+
+INSTALLED: dict[str, Any] = {}
+exec(compile("def call(function): function()", "/srv/site-packages/framework.py", "exec"), INSTALLED)
+
+
+class AsyncIOBackend:
+    """As in anyio."""
+
+    @classmethod
+    async def run_sync_in_worker_thread(cls, func: Any, args: tuple[Any, ...]) -> Any:
+        """Wait for a function that runs in a thread."""
+        return await asyncio.Future[None]()
+
+
+def call(function: Any) -> None:
+    """Call a function of the program, as FastAPI does with the endpoint."""
+
+
+def endpoint() -> None:
+    """Return nothing."""
+
+
+@pytest.mark.parametrize(
+    ("passed", "name"),
+    [
+        (endpoint, "endpoint"),
+        (functools.partial(endpoint), "endpoint"),
+        (functools.partial(call, function=endpoint), "call"),
+        (functools.partial(INSTALLED["call"], function=endpoint), "endpoint"),
+    ],
+    ids=["function", "partial", "own wrapper", "wrapper of a package"],
+)
+def test_the_function_in_a_thread_of_anyio_ends_the_stack(passed: Any, name: str) -> None:
+    async def suspended() -> list[str]:
+        task = asyncio.ensure_future(AsyncIOBackend.run_sync_in_worker_thread(passed, ()))
+        await asyncio.sleep(0)
+        places = coroutine_stack(task.get_coro())
+        task.cancel()
+        return [place.function for place in places]
+
+    assert asyncio.run(suspended())[-1] == name

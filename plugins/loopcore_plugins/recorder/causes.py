@@ -6,12 +6,13 @@ of the time between two readings is an estimate, which is marked. A stall's caus
 of them explains is unknown.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from loopcore_plugins.recorder.model import Model, Step, Wait, change
-from loopcore_plugins.recorder.reading import Label, Stall, own_code
+from loopcore_plugins.recorder.reading import Busy, Label, Stall, own_code
 
 SHORTEST: Final = 1_000_000
 """Nanoseconds of a step below which it is not split."""
@@ -174,11 +175,16 @@ def _split(model: Model, begin: int, end: int) -> list[Part]:
         left -= judged
         why = {"gil": Why.GIL, "blocked": Why.BLOCKED, "suspended": Why.SUSPENDED}[stall.cause]
         who = _holder(model, begin, end) if why is Why.GIL else ""
-        parts.append(Part(why, judged, label=line, who=who, note=_call_of(stall) if why is Why.BLOCKED else ""))
+        note = ", ".join(filter(None, (_call_of(stall), _meanwhile(model, begin, end)))) if why is Why.BLOCKED else ""
+        parts.append(Part(why, judged, label=line, who=who, note=note))
     if left * 50 >= whole or clocks is None:
-        has_watchdog = model.stalls or not model.recording.is_dump  # a mapped file has none of its findings
-        hint = "" if has_watchdog else "the plugin watchdog would tell them apart"
-        parts.append(Part(Why.OFF_CPU, left, note=hint) if clocks else Part(Why.UNKNOWN, left))
+        busy = _busy_in(model, begin, end)
+        if clocks is None:
+            parts.append(Part(Why.UNKNOWN, left))
+        elif busy is not None and _kept_gil(model, busy):
+            parts.append(Part(Why.GIL, left, who=str(busy.thread), about=True))
+        else:
+            parts.append(Part(Why.OFF_CPU, left, note=_meanwhile(model, begin, end)))
     elif left:
         parts[1].ns += left  # less than the clocks can tell
     return [part for part in parts if part.ns]
@@ -222,10 +228,27 @@ def _holder(model: Model, begin: int, end: int) -> str:
         key=lambda each: _overlap(each.begin, each.end, begin, end),
         default=None,
     )
-    if stall is None or stall.holder is None or not _overlap(stall.begin, stall.end, begin, end):
-        return ""
-    place = stall.holder.place
-    return f"{stall.holder.thread} in {place}" if place else stall.holder.thread
+    if stall is not None and _overlap(stall.begin, stall.end, begin, end):
+        return str(stall.holder)
+    busy = _busy_in(model, begin, end)
+    return str(busy.thread) if busy is not None else ""
+
+
+def _busy_in(model: Model, begin: int, end: int) -> Busy | None:
+    """Return the other thread that computed at a time, as far as the watch thread saw."""
+    found = max(model.recording.busy, key=lambda each: _overlap(each.begin, each.end, begin, end), default=None)
+    return found if found is not None and _overlap(found.begin, found.end, begin, end) else None
+
+
+def _meanwhile(model: Model, begin: int, end: int) -> str:
+    busy = _busy_in(model, begin, end)
+    return "" if busy is None else f"meanwhile the thread {busy.thread} computed"
+
+
+def _kept_gil(model: Model, busy: Busy) -> bool:
+    """Return whether a thread that computed kept the GIL: the watch thread had to wait for it, or the loop's."""
+    first = bisect_left(model.gil_waits, busy.begin)
+    return busy.kept_gil or (first < len(model.gil_waits) and model.gil_waits[first] <= busy.end)
 
 
 def _call_of(stall: Stall) -> str:

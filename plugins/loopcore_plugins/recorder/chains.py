@@ -20,7 +20,7 @@ from loopcore_plugins.recorder.causes import (
     run_queue_of,
 )
 from loopcore_plugins.recorder.layout import Kind
-from loopcore_plugins.recorder.model import IO, Job, Model, Step, Task, Wait
+from loopcore_plugins.recorder.model import ANYIO, IO, Job, Model, Step, Task, Wait, worker_site
 from loopcore_plugins.recorder.reading import Label, own_code
 
 DEEPEST: Final = 40
@@ -61,7 +61,8 @@ class Chains:
         wake, wait = step.wake, step.wait
         if step.deadline:
             return step.deadline, step.deadline
-        if wake is not None and (wake.by is not None or wake.job is not None or wait is None):
+        is_exact = wake is not None and (wake.by is not None or (wake.job is not None and wake.job.is_measured))
+        if wake is not None and (is_exact or wait is None):
             return (min(wake.at, step.begin),) * 2
         if wait is None or (wake is None and step.source != IO):
             return step.begin, step.begin
@@ -166,8 +167,10 @@ class Chains:
             return self._back(wake.by, begin, end, depth + 1, site)
         if step.task is not None and wake.by.task is step.task:
             return [Part(Why.UNKNOWN, end - begin, site, note="it woke itself")]
-        inner = merged(self._back(wake.by, begin, end, depth + 1))
         kind = _kind_of(step, wake.by)
+        if kind is Why.POOL:
+            return [Part(kind, end - begin, note=self._busy_with(ANYIO, begin, end))]
+        inner = merged(self._back(wake.by, begin, end, depth + 1))
         return [Part(kind, end - begin, site, self.model.name_of(wake.by), parts=_flat(inner, kind))]
 
     def _job(self, job: Job, begin: int, end: int, depth: int) -> list[Part]:
@@ -181,17 +184,16 @@ class Chains:
         if started < ended:
             parts.append(Part(Why.EXECUTOR, ended - started, job.label, job.thread))
         if submitted < started:
-            parts.append(Part(Why.POOL, started - submitted, note=self._busy_with(job, submitted, started)))
+            parts.append(Part(Why.POOL, started - submitted, note=self._busy_with(job.pool, submitted, started)))
         if begin < submitted and job.by is not None:
             parts += self._back(job.by, begin, submitted, depth + 1)
         elif begin < submitted:
             parts.append(Part(Why.UNKNOWN, submitted - begin, note="the recording does not have the job's beginning"))
         return parts
 
-    def _busy_with(self, job: Job, begin: int, end: int) -> str:
-        """Return what ran in the job's executor meanwhile: the names of its threads differ in their last part."""
-        pool = job.thread.rpartition("_")[0]
-        others = [each for each in self.model.jobs if each.thread.rpartition("_")[0] == pool]
+    def _busy_with(self, pool: str, begin: int, end: int) -> str:
+        """Return what ran in an executor meanwhile."""
+        others = [each for each in self.model.jobs if each.pool == pool]
         ran = Counter(str(each.label) for each in others if each.started < end and (each.ended or end) > begin)
         return (
             "its threads ran " + ", ".join(f"{label} ({number})" for label, number in ran.most_common(3)) if ran else ""
@@ -201,6 +203,9 @@ class Chains:
 def _kind_of(step: Step, waker: Step) -> Why:
     """Return what a task waited for that another one woke, from the function in which it was suspended."""
     if step.sites:
+        worker = worker_site(step.sites)
+        if worker is not None and worker.function is None:
+            return Why.POOL
         inner = step.sites[-1]
         name, file = inner.name.rpartition(".")[2], inner.file.replace("\\", "/").rpartition("/")[2]
         if name == "acquire" or inner.name.endswith(("Lock.__aenter__", "Semaphore.__aenter__")):

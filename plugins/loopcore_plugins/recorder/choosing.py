@@ -32,6 +32,8 @@ CANDIDATES: Final = 200
 OF_A_TICK: Final = 3
 LEAST: Final = 100_000
 """Nanoseconds of lateness that are worth an explanation."""
+MAIN: Final = 3
+"""The main part of a time is one in so many of it, or more."""
 SMALL: Final = 100
 """What is later than one in so many of the latest is worth an answer, or a line."""
 _NAMED: Final = 20
@@ -54,14 +56,16 @@ class Item:
     @property
     def path(self) -> list[Part]:
         """The main part of the time, the main part of that, and so on: the last one is the cause."""
-        parts = [part for part in self.parts if part.why in LATE] or self.parts
         path: list[Part] = []
-        least = 0
-        while parts and parts[0].ns * 2 >= least:
-            path.append(parts[0])
-            if parts[0].why in (Why.GIL, Why.RUN_QUEUE, Why.POOL):
+        parts, least = [part for part in self.parts if part.why in LATE] or self.parts, 0
+        while parts:
+            main = next((part for part in parts if part.why is not Why.WAIT), parts[0])
+            if main.ns * MAIN < least:
                 break
-            parts, least = parts[0].parts, parts[0].ns
+            path.append(main)
+            if main.why in (Why.GIL, Why.RUN_QUEUE, Why.POOL):
+                break
+            parts, least = main.parts, main.ns
         return path
 
     @property

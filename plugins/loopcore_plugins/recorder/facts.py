@@ -17,7 +17,9 @@ MOST_TASKS = 2000
 """Tasks of which a dump has the stack; looking at each takes some microseconds of the loop's time."""
 
 
-def facts_of(loop: Any, reason: str, detail: str, stalls: list[dict[str, Any]], dropped: int) -> bytes:
+def facts_of(
+    loop: Any, reason: str, detail: str, stalls: list[dict[str, Any]], busy: list[dict[str, Any]], dropped: int
+) -> bytes:
     """Return the JSON object for a dump that is written now. Thread: any."""
     running = running_task(loop)
     return json.dumps(
@@ -33,6 +35,7 @@ def facts_of(loop: Any, reason: str, detail: str, stalls: list[dict[str, Any]], 
             "loop_clock_is_monotonic": abs(loop.time() - time.monotonic()) < 1.0,
             "tasks": [_task(task, running) for task in islice(_tasks_of(loop), MOST_TASKS)],
             "stalls": stalls,
+            "busy": busy,
             "dropped_labels": dropped,
         }
     ).encode()

@@ -6,13 +6,17 @@ next step or wait. All times are nanoseconds as in `reading`.
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from loopcore_plugins._tasktree import IN_THREAD
 from loopcore_plugins.recorder.layout import Kind, Outcome
 from loopcore_plugins.recorder.reading import Event, Label, Recording, Stall
 
+ANYIO: Final = "AnyIO worker thread"
+"""The name of all of anyio's threads."""
+LONG_GIL_WAIT: Final = 1_000_000
 TIMER: Final = 2
 IO: Final = 3
 TASK: Final = 4
@@ -32,6 +36,13 @@ class Job:
     ended: int = 0
     thread: str = ""
     failed: bool = False
+    is_measured: bool = True
+    """Its times are exact."""
+
+    @property
+    def pool(self) -> str:
+        """What the names of an executor's threads have in common."""
+        return self.thread.rpartition("_")[0] or self.thread
 
 
 @dataclass(slots=True, eq=False)
@@ -120,6 +131,8 @@ class Model:
         self.tasks: list[Task] = []
         self.jobs: list[Job] = []
         self.errors: list[tuple[int, Label]] = []
+        self.gil_waits: list[int] = []
+        """When the thread had the GIL again for which it had waited for a millisecond or longer, after a wait."""
         self.collections: list[tuple[int, int]] = []
         self.cpu: list[Sample] = []
         self.run_queue: list[Sample] = []
@@ -148,6 +161,24 @@ class Model:
     def name_of(self, step: Step) -> str:
         """Return the name of a step's task; empty for a callback."""
         return "" if step.task is None else step.task.name
+
+
+class WorkerSite(NamedTuple):
+    """Where a task waits for anyio's threads: for a free one, or for the end of `function` in one."""
+
+    function: Label | None
+    pool: str
+
+
+def worker_site(sites: Sequence[Label]) -> WorkerSite | None:
+    """Return for what a task waits that is suspended at `sites`, outermost first; None if not for anyio's threads."""
+    at = next((number for number, site in enumerate(sites) if site.name.endswith(IN_THREAD)), None)
+    if at is None or at == len(sites) - 1:
+        return None
+    inner = sites[at + 1]
+    if inner.name.startswith("CapacityLimiter."):
+        return WorkerSite(None, ANYIO)
+    return WorkerSite(inner, ANYIO) if at == len(sites) - 2 else None
 
 
 def change(samples: list[Sample], begin: int, end: int) -> Change | None:
@@ -237,6 +268,8 @@ class _Builder:
             gil = min(self._gil, event.at - self._waiting)
             self._wait = Wait(self._waiting, event.at, self._may_block, gil, self._wait, event.label)
             self._add(self._wait)
+            if gil >= LONG_GIL_WAIT:
+                self._model.gil_waits.append(event.at)
         self._waiting, self._gil = None, 0
         self._deadlines.clear()
 
@@ -259,8 +292,23 @@ class _Builder:
             sites = self._sites.pop(event.who, ())
             step.sites = tuple(sites) if task.steps else ()  # else they are of an earlier task with this identity
             task.steps.append(step)
+            self._note_worker(step)
         self._step = step
         self._add(step)
+
+    def _note_worker(self, step: Step) -> None:
+        """Make a job of a function that a thread of anyio ran for a task: no hook sees it, but the await does."""
+        site, before = worker_site(step.sites), step.previous
+        if site is None or site.function is None or before is None:
+            return
+        wake = step.wake
+        while wake is not None and wake.by is not None and wake.by.task is None:
+            wake = wake.by.wake
+        if wake is not None and wake.kind is Kind.POST and wake.job is None:
+            # The thread takes it at once, and posts its result, which the loop finds at some time.
+            begin, post = before.end, wake.at
+            wake.job = Job(0, site.function, before, begin, begin, post, site.pool, is_measured=False)
+            self._model.jobs.append(wake.job)
 
     def _new_task(self, event: Event, spawned: Wake | None) -> Task:
         label = self._label(event)

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 from loopcore_plugins.recorder import layout, signals
+from loopcore_plugins.recorder.busy import KEPT, BusyThreads
 from loopcore_plugins.recorder.facts import describe_stall, facts_of, identity_of
 from loopcore_plugins.recorder.history import history
 from loopcore_plugins.recorder.labels import Labels
@@ -98,6 +100,8 @@ class Recorder:
         self._waiting_jobs: dict[str, set[int]] = {}  # by pool
         self._stalls: list[dict[str, Any]] = []
         self._stall_count = 0
+        self._busy: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._busy_threads: BusyThreads | None = None
         self._watch: Watch | None = None
         self._last_chance = LastChance(self._dump_at_exit) if at_exit else None
 
@@ -178,6 +182,8 @@ class Recorder:
             request = RequestReader().read
             self._watch = Watch(loop, self._threshold, self._note_stall, watch_thread().hurry, _ignore, request)
             watch_thread().add(self._watch)
+            self._busy_threads = BusyThreads(self._threshold, self._busy)
+            watch_thread().add(self._busy_threads)
 
     @hookimpl
     def loopcore_run_stopped(self, loop: Any) -> None:
@@ -185,6 +191,8 @@ class Recorder:
         if self._watch is not None:
             self._watch.gone = True
             self._watch = None
+            if self._busy_threads is not None:
+                self._busy_threads.gone = True
             watch_thread().hurry()
 
     def _end(self, loop: Any) -> None:
@@ -335,7 +343,8 @@ class Recorder:
         return fill_in(self._dumps, pid=os.getpid(), n=next(_dumps))
 
     def _content(self, tape: Tape, reason: str, detail: str) -> bytearray:
-        facts = facts_of(self._loop, reason, detail, self._stalls, tape.labels.dropped)
+        busy = [] if self._busy_threads is None else self._busy_threads.until_now()
+        facts = facts_of(self._loop, reason, detail, self._stalls, busy, tape.labels.dropped)
         content = bytearray(tape.ring.memory)
         content[8 * Word.FACTS : 8 * Word.FACTS + 8] = len(facts).to_bytes(8, "little")
         content += facts

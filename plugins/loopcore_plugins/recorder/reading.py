@@ -61,10 +61,13 @@ class Event(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """The thread that held the GIL during a stall."""
+    """A thread that held the GIL during a stall, or computed."""
 
     thread: str
     place: Label | None
+
+    def __str__(self) -> str:
+        return f"{self.thread} in {self.place}" if self.place else self.thread
 
 
 class Stall(NamedTuple):
@@ -77,6 +80,16 @@ class Stall(NamedTuple):
     stack: tuple[Label, ...]
     holder: Holder | None
     request: dict[str, Any] | None
+
+
+class Busy(NamedTuple):
+    """A time in which another thread computed, see `busy`."""
+
+    begin: int
+    end: int
+    cpu_ns: int
+    kept_gil: bool
+    thread: Holder
 
 
 @dataclass
@@ -94,6 +107,7 @@ class Recording:
     """Records that were overwritten."""
     facts: dict[str, Any]
     stalls: list[Stall] = field(default_factory=list)
+    busy: list[Busy] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     """The names of the tasks that were alive at the end, by identity."""
     stacks: dict[int, list[Label]] = field(default_factory=dict)
@@ -153,6 +167,7 @@ def read(path: Path) -> Recording:
         dropped=max(header[Word.WRITTEN] - capacity, 0),
         facts=facts,
         stalls=stalls,
+        busy=_several(_busy, facts.get("busy")),
         names=dict(_several(lambda task: (int(task["who"]), str(task["name"])), facts.get("tasks"))),
         stacks=dict(_several(lambda task: (int(task["who"]), [*map(_place, task["stack"])]), facts.get("tasks"))),
         problems=problems,
@@ -181,7 +196,6 @@ def _several(make: Callable[[Any], Any], values: object) -> list[Any]:
 
 
 def _stall(each: dict[str, Any]) -> Stall:
-    holder = each.get("holder")
     end = int(each["ended_ns"])
     return Stall(
         begin=end - int(each["seconds"] * 1e9),
@@ -189,11 +203,18 @@ def _stall(each: dict[str, Any]) -> Stall:
         cause=str(each["cause"]),
         cpu_ns=int(each["cpu_seconds"] * 1e9),
         stack=tuple(_place(frame) for frame in each.get("stack") or ()),
-        holder=Holder(str(holder["thread"]), _place(holder["place"]) if holder.get("place") else None)
-        if holder
-        else None,
+        holder=_holder(each["holder"]) if each.get("holder") else None,
         request=each.get("request"),
     )
+
+
+def _busy(each: dict[str, Any]) -> Busy:
+    begin, end, cpu = int(each["began_ns"]), int(each["ended_ns"]), int(each["cpu_seconds"] * 1e9)
+    return Busy(begin, end, cpu, each.get("kept_gil") is True, _holder(each))
+
+
+def _holder(each: dict[str, Any]) -> Holder:
+    return Holder(str(each["thread"]), _place(each["place"]) if each.get("place") else None)
 
 
 def _place(frame: Sequence[Any]) -> Label:

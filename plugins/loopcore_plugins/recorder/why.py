@@ -8,11 +8,12 @@ import argparse
 import json
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import Final
 
 from loopcore.errors import UsageError
-from loopcore_plugins.inspect.listing import branches_of_output, shorten
+from loopcore_plugins.inspect.listing import Branches, branches_of_output, shorten
 from loopcore_plugins.recorder.chains import Chains
 from loopcore_plugins.recorder.choosing import Item, at_time, clock_of, lives, moment_of, name_of, slowest
 from loopcore_plugins.recorder.export import export
@@ -101,5 +102,13 @@ def _print(heading: list[str], items: list[Item], model: Model) -> None:
         lines += ["", "nothing in this recording was late"]
     if sys.stdout.isatty():
         room = max(shutil.get_terminal_size().columns, NARROWEST)
-        lines = [shorten(line, room, branches.more) for line in lines]
+        lines = [each for line in lines for each in _fitted(line, room, branches)]
     print("\n".join(lines))
+
+
+def _fitted(line: str, room: int, branches: Branches) -> list[str]:
+    """Return a line of text in as many lines as it needs; a row of a tree has one."""
+    if branches.branch in line or branches.last in line:
+        return [shorten(line, room, branches.more)]
+    indent = len(line) - len(line.lstrip()) + 2
+    return textwrap.wrap(line, room, subsequent_indent=" " * indent, break_on_hyphens=False) or [""]

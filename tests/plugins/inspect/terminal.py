@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
@@ -35,13 +36,12 @@ class Terminal:
     ) -> None:
         self._ours, theirs = pty.openpty()
         self.resize(columns, rows)
-        inherited = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "loopcore", "top", "--interval", str(interval), *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=inherited | {"TERM": "xterm-256color"} | environment,
+            env=_inherited() | environment,
         )
         os.close(theirs)
         self._shown = b""
@@ -96,7 +96,28 @@ class Terminal:
         os.close(self._ours)
 
 
-def save_picture(frame: bytes, path: Path, size: tuple[int, int]) -> None:
+def _inherited() -> dict[str, str]:
+    """Return the environment for a child, without what would be taken for the size of the terminal."""
+    inherited = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+    return inherited | {"TERM": "xterm-256color"}
+
+
+def print_in_terminal(command: list[str], columns: int) -> bytes:
+    """Run a command to its end in a terminal; return what it has printed."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=_inherited()) as process:
+        os.close(theirs)
+        printed = b""
+        with suppress(OSError):  # EIO: it has ended
+            while received := os.read(ours, 65536):
+                printed += received
+    os.close(ours)
+    assert process.returncode == 0, printed
+    return printed
+
+
+def save_picture(frame: bytes, path: Path, size: tuple[int, int], title: str = "loopcore top") -> None:
     """Write a screen of `size` (columns, rows), colours included, as an SVG that fetches nothing."""
     width, height = size
     console = Console(width=width, height=height, record=True, file=StringIO(), force_terminal=True)
@@ -104,4 +125,4 @@ def save_picture(frame: bytes, path: Path, size: tuple[int, int]) -> None:
         console.print(Text.from_ansi(line.rstrip("\r")), no_wrap=True, overflow="crop")
     # Without the fonts that rich would fetch from the network.
     template = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    console.save_svg(str(path), title="loopcore top", code_format=template)
+    console.save_svg(str(path), title=title, code_format=template)

@@ -1,8 +1,10 @@
 """Five planted causes of lateness, each as a recording of one request that was late: see `Builder`."""
 
-from tests.plugins.recorder.building import IO, THREADSAFE, TIMER, Builder, Kind
+from tests.plugins.recorder.building import IO, SOON, THREADSAFE, TIMER, Builder, Kind
 
 REQUEST, OTHER, CALLBACK, READER = 0x1000, 0x2000, 0x3000, 0x4000
+WORKERS = "/srv/lib/python3.14/site-packages/anyio/_backends/_asyncio.py"
+IN_THREAD = ("AsyncIOBackend.run_sync_in_worker_thread", WORKERS, 2743)
 LOCKS = "/usr/lib/python3.14/asyncio/locks.py"
 
 
@@ -110,6 +112,38 @@ def neighbour_takes_the_cpu(build: Builder) -> None:
     build.at += 0.01
     build.tick()
     build.wait(500)
+
+
+def full_pool_of_anyio(build: Builder) -> None:
+    """The request waits 180 ms until another's function has left the only thread; then its own runs for 200 ms."""
+    a_request_arrives(build, OTHER, "upload")
+    build.step(OTHER, "upload", 0.1)
+    build.wait(20, events=1)
+    a_request_arrives(build)
+    build.step(REQUEST, "handle", 0.2)
+    _thread_posts(build, 200, OTHER, "upload", "scan")
+    build.wake(REQUEST, "handle")
+    build.at += 0.1
+    build.done(OTHER)
+    await_of = (("CapacityLimiter.acquire", WORKERS, 2261), ("Event.wait", LOCKS, 213))
+    build.site(REQUEST, ("handle", "/srv/app.py", 41), IN_THREAD, *await_of)
+    build.step(REQUEST, "handle", 0.1)
+    _thread_posts(build, 400, REQUEST, "handle", "look_up")
+    build.at += 0.1
+    build.done(REQUEST)
+    build.wait(500)
+
+
+def _thread_posts(build: Builder, at: float, task: int, name: str, function: str) -> None:
+    build.wait(at)
+    build.wake(CALLBACK, "WorkerThread._report_result", THREADSAFE, Kind.POST)
+    build.begin(CALLBACK, "WorkerThread._report_result", THREADSAFE)
+    build.wake(CALLBACK + 1, "Task._wakeup", SOON)
+    build.at += 0.05
+    build.begin(CALLBACK + 1, "Task._wakeup", SOON)
+    build.wake(task, name)
+    build.site(task, (name, "/srv/app.py", 41), IN_THREAD, (function, "/srv/app.py", 7))
+    build.begin(task, name)
 
 
 ALL = (blocking_call, thread_holds_the_gil, full_executor, lock_across_an_await, neighbour_takes_the_cpu)

@@ -106,6 +106,41 @@ class Shifted:
         self._build.at = value + self._offset
 
 
+def test_anyio_threads_are_an_executor(tmp_path: Path) -> None:
+    build = Builder()
+    programs.full_pool_of_anyio(build)
+    [life] = lives(Chains(model_of(build, tmp_path)), "handle", 1)
+    in_thread, in_queue = life.parts[:2]
+    assert (in_thread.why, str(in_thread.label)) == (Why.EXECUTOR, "look_up (app.py:7)")
+    assert (in_queue.why, in_queue.note) == (Why.POOL, "its threads ran scan (app.py:7) (1)")
+    check_sums(life.parts, life.end - life.begin)
+    assert life.late > 350e6
+
+
+@pytest.mark.parametrize(
+    ("kept", "gil", "expected"),
+    [(True, 0.0, Why.GIL), (False, 5.0, Why.GIL), (False, 0.0, Why.OFF_CPU)],
+    ids=["watch thread late", "loop's wait late", "no sign of the GIL"],
+)
+def test_a_step_off_the_cpu_waits_for_the_thread_that_kept_the_gil(
+    tmp_path: Path, kept: bool, gil: float, expected: Why
+) -> None:
+    build = Builder()
+    build.wait(10, gil=gil)
+    build.clocks(10)
+    build.step(1, "slow", 60)
+    build.record(Kind.WAIT)
+    build.clocks(11)
+    build.tick()
+    build.wait(100)
+    span = {"began_ns": build.ns(5), "ended_ns": build.ns(90), "cpu_seconds": 0.08, "kept_gil": kept}
+    build.facts["busy"] = [span | {"thread": "trainer", "place": ["train", "/srv/app.py", 9]}]
+    [item] = slowest(Chains(model_of(build, tmp_path)), 1)
+    cause = item.path[-1]
+    assert cause.why is expected
+    assert "trainer in train (app.py:9)" in (cause.who if expected is Why.GIL else cause.note)
+
+
 def test_a_stall_with_many_victims_does_not_hide_a_smaller_cause(tmp_path: Path) -> None:
     build = Builder(capacity=8192)
     build.begin(1, "slow")
