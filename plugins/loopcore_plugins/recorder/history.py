@@ -1,6 +1,7 @@
 """History: what a ring still has of one task, read while the loop goes on writing."""
 
 import struct
+import time
 from typing import TYPE_CHECKING, Any
 
 from loopcore_plugins.recorder.layout import HEADER, RECORD, Kind, Outcome, Word
@@ -26,6 +27,7 @@ def history(tape: "Tape", who: int, limit: int) -> list[dict[str, Any]]:
     capacity, written = (_word(content, word) for word in (Word.CAPACITY, Word.WRITTEN))
     wanted, ns_per_step = struct.pack("<Q", who), tape.ns_per_step()
     found: list[dict[str, Any]] = []
+    latest = time.monotonic_ns()  # of the records that follow: how long a step is, is known only roughly
     for number in range(written - 1, max(written - capacity, 0) - 1, -1):
         at = HEADER + number % capacity * RECORD
         if content[at + 8 : at + 16] != wanted or content[at] not in _WORDS:
@@ -33,7 +35,8 @@ def history(tape: "Tape", who: int, limit: int) -> list[dict[str, Any]]:
         first = int.from_bytes(content[at : at + 8], "little")
         kind = Kind(first & 0xFF)
         what = Outcome(first >> 8 & 0xFF).name.lower() if kind is Kind.DONE else _WORDS[kind]
-        when = _time(content, number, capacity, first >> 32, ns_per_step)
+        when = min(_time(content, number, capacity, first >> 32, ns_per_step), latest)
+        latest = when or latest
         found.append({"at_ns": when, "what": what, "code": tape.labels.text(first >> 16 & 0xFFFF)})
         if len(found) == limit:
             break
