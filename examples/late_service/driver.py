@@ -1,6 +1,6 @@
 """Make a request late for each of the causes below, and ask `loopcore why`: `python driver.py [CAUSE...]`.
 
-Each cause gets a service of its own. The request that will be late is sent while the cause lasts; then the service is
+Each cause gets a new service. The request that will be late is sent while the cause lasts; then the service is
 asked for a dump (SIGUSR2), and `loopcore why` reads it, and nothing else. With `--keep FOLDER` the dumps stay there.
 """
 
@@ -71,7 +71,7 @@ CAUSES = {
 
 @dataclass(frozen=True)
 class End:
-    """How a process ends while it answers `path`: by a signal, or by itself."""
+    """How a process ends while it answers `path`: by this signal; None if the request ends it."""
 
     path: str
     number: signal.Signals | None
@@ -108,7 +108,7 @@ class Service:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
     def get(self, path: str) -> None:
-        """Send a request through a connection of its own."""
+        """Send a request through a new connection."""
         client = self.client()
         ask(client, path)
         client.close()

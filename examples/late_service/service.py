@@ -1,6 +1,6 @@
 """A FastAPI service in which requests are late, for reasons that are not theirs: `driver.py` triggers each.
 
-Start it by itself with `LOOPCORE_PLUGINS=recorder:signal=USR2 python service.py PORT`.
+Start it without the driver: `LOOPCORE_PLUGINS=recorder:signal=USR2 python service.py PORT`.
 """
 
 import asyncio

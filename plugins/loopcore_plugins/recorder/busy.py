@@ -17,7 +17,7 @@ KEPT: Final = 100
 MOSTLY: Final = 0.25
 """The share of the time between two looks that the other threads have to use; other processes may need the rest."""
 LATE: Final = 0.002
-"""Seconds of lateness of a look that tell of the GIL; a thread that computes gives it up after 5 ms."""
+"""Seconds of lateness from which on a look had to wait for the GIL; a thread that computes gives it up after 5 ms."""
 
 
 class BusyThreads:
