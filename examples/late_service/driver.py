@@ -23,7 +23,7 @@ from pathlib import Path
 SERVICE = Path(__file__).parent / "service.py"
 PATIENCE = 30.0
 SETTLING = 0.3
-"""Seconds between a late request and the dump, or between a request and the end of the process."""
+"""Seconds between a late request and the dump."""
 UNDER_WAY = 0.2
 """Seconds until the other requests are under way."""
 SPINNING = "while True: pass"
@@ -82,7 +82,9 @@ class End:
 RAN = ("at the end RequestResponseCycle.run_asgi#", "ran, which had not returned")
 """What the file has to say of each."""
 ENDS = {
-    "killed": End("/report", signal.SIGKILL, ("in a blocking call at report (service.py:{subprocess.run(})",)),
+    "killed": End(
+        "/report?seconds=5", signal.SIGKILL, ("in a blocking call at report (service.py:{subprocess.run(})",)
+    ),
     "crashed": End("/crash", None),
 }
 ALL = (*CAUSES, *ENDS)
@@ -143,6 +145,10 @@ class Service:
         """Return the path of a dump that is written now."""
         self.dump_path.unlink(missing_ok=True)
         self.process.send_signal(signal.SIGUSR2)
+        return self.wait_for_dump()
+
+    def wait_for_dump(self) -> Path:
+        """Return the path of the dump when it is there."""
         end = time.monotonic() + PATIENCE
         while not self.dump_path.exists():
             assert time.monotonic() < end, "there is no dump"
@@ -236,10 +242,11 @@ def show_end(name: str, folder: Path) -> bool:
     """End a process during a request, print what its recorder has left, and return whether that says what it did."""
     end = ENDS[name]
     file = folder / "loop.rec"
-    with serving(folder, recorder=f"file={file}") as service:
+    with serving(folder, recorder=f"file={file},every=0") as service:
+        service.dump_path.unlink(missing_ok=True)  # of a stall while it started
         threading.Thread(target=fail, args=(service, end.path), daemon=True).start()
         if end.number is not None:
-            time.sleep(SETTLING)
+            service.wait_for_dump()
             service.process.send_signal(end.number)
         code = service.process.wait(PATIENCE)
     print(f"== {name}: the service ended with {signal.Signals(-code).name}")

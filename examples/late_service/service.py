@@ -41,9 +41,9 @@ async def hello() -> str:
 
 
 @app.get("/report")
-async def report() -> int:
+async def report(seconds: float = 0.6) -> int:
     """Wait for a process as if this were a thread: the loop stands still."""
-    return subprocess.run(["sleep", "0.6"], check=True).returncode
+    return subprocess.run(["sleep", str(seconds)], check=True).returncode
 
 
 @app.get("/search")
