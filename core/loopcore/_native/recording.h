@@ -48,17 +48,21 @@ loopcore_words(PyObject *buffer)
     return words;
 }
 
-/* The code of a function or method, a type itself, None for anything else. */
-static inline PyObject *
-loopcore_code_of(PyObject *what)
+/* A number that stands for the code that a callback runs while that code is kept alive: the address of the code of a
+   Python function or method, of a function in C, or of a type. 0 for anything else. */
+static inline unsigned long long
+loopcore_address_of_code(PyObject *what)
 {
     if (PyMethod_Check(what)) {
         what = PyMethod_GET_FUNCTION(what);
     }
     if (PyFunction_Check(what)) {
-        return Py_NewRef(PyFunction_GET_CODE(what));
+        return (uintptr_t)PyFunction_GET_CODE(what);
     }
-    return Py_NewRef(PyType_Check(what) ? what : Py_None);
+    if (PyCFunction_Check(what)) {
+        return (uintptr_t)PyCFunction_GET_FUNCTION(what);
+    }
+    return PyType_Check(what) ? (uintptr_t)what : 0;
 }
 
 #endif

@@ -20,10 +20,13 @@ def words(buffer: Any) -> Any:
     return memoryview(buffer).cast("B").cast("Q")
 
 
-def code_of(what: Any) -> Any:
-    """Return the code of a function or method, a type itself, None for anything else."""
+def address_of_code(what: Any) -> int:
+    """Return a number that stands for the code that a callback runs while that code is kept alive.
+
+    0 for anything but a Python function, a method or a type; in C not for a function in C, either.
+    """
     if type(what) is MethodType:
         what = what.__func__
     if type(what) is FunctionType:
-        return what.__code__
-    return what if isinstance(what, type) else None
+        return id(what.__code__)
+    return id(what) if isinstance(what, type) else 0

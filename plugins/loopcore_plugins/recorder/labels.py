@@ -49,14 +49,15 @@ class Labels:
         """Return the label of a line of code."""
         return self._add(function, file, line)
 
-    def of_other(self, what: Any) -> int:
-        """Return the label of a callback that has no code: a function in C, a partial, an object with `__call__`."""
+    def of(self, what: Any) -> int:
+        """Return the label of what runs: code, a type, or a callback of any kind."""
         inner = what
         while isinstance(inner, functools.partial):
             in_context = getattr(inner.func, "__name__", "") == "run" and inner.args  # asyncio.to_thread
             inner = inner.args[0] if in_context and callable(inner.args[0]) else inner.func
-        inner = getattr(inner, "__func__", inner)
-        code = getattr(inner, "__code__", None)
+        if isinstance(inner, (CodeType, type)):
+            return self.of_code(inner)
+        code = getattr(getattr(inner, "__func__", inner), "__code__", None)
         return self.of_code(code) if isinstance(code, CodeType) else self._add(describe_callback(inner), "", 0)
 
     def of_name(self, name: str) -> int:

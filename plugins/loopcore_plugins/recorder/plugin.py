@@ -132,6 +132,8 @@ class Recorder:
         """Begin to record `loop`."""
         if self._tape is not None:
             raise UsageError("a Recorder is for one loop: make another for the second")
+        if any(isinstance(plugin, Recorder) and plugin is not self for _, plugin in loop.probes.plugins()):
+            raise UsageError("this loop has a recorder already, and a task has room for the label of one")
         size = size_of(self._capacity)
         memory = mmap.mmap(-1, size) if self._file is None else _map(self._file, size)
         ring = Ring(memory, self._capacity)

@@ -74,12 +74,12 @@ cdef class Tape(Observer):
     cdef void tell(self, int event, object what, long long number) noexcept
     @cython.locals(kind=int, label=int, is_new=bint)
     cdef void _queued(self, Entry entry, int source) noexcept
-    @cython.locals(code=cython.ulonglong, kept=cython.ulonglong)
+    @cython.locals(address=cython.ulonglong, kept=cython.ulonglong)
     cdef int _label_of(self, Entry entry, int source) noexcept
     cdef int _slowly(self, int what, object subject) noexcept
     cdef int _label_of_work(self, object work) except -1
-    @cython.locals(label=int, address=cython.ulonglong, kept=cython.ulonglong)
-    cdef int _label_of_code(self, object code) except -1
+    @cython.locals(label=int, kept=cython.ulonglong)
+    cdef int _label_at(self, unsigned long long address, object work) except -1
     @cython.locals(label=int)
     cdef object _name(self, Entry task)
     @cython.locals(number=cython.ulonglong, ending=int)

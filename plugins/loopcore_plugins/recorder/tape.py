@@ -29,11 +29,11 @@ except ImportError:
 if cython.compiled:
     from cython import cast
     from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns
-    from cython.cimports.loopcore._native.recording import code_of, counter, thread_cpu_ns, words
+    from cython.cimports.loopcore._native.recording import address_of_code, counter, thread_cpu_ns, words
 else:
     from loopcore._cython import cast
     from loopcore._native.interpreter import identity, monotonic_ns
-    from loopcore._native.recording import code_of, counter, thread_cpu_ns, words
+    from loopcore._native.recording import address_of_code, counter, thread_cpu_ns, words
 
 if TYPE_CHECKING:
     from loopcore.hooks.types import Loop
@@ -153,7 +153,7 @@ class Tape(Observer):
     def ns_per_step(self) -> float:
         """Return how long a step of the counter is. Thread: any."""
         steps: int = counter() - self._began
-        return float(monotonic_ns() - self._began_ns) / max(steps, 1)
+        return float(max(monotonic_ns() - self._began_ns, 1)) / max(steps, 1)  # a clock may stand still
 
     def watch_delay(self, longest_ns: int, check: Callable[[int, int], None]) -> None:
         """Call `check(slow, ticks)` after every 1,000 ticks or so; `slow` are those that worked for longer."""
@@ -226,9 +226,9 @@ class Tape(Observer):
                 self._slowly(_NAME, entry)
             return entry._get_label() & 0xFFFF
         work = entry._work()
-        code = identity(code_of(work))
-        kept = self._kept_labels[code >> 4 & _KEPT_MASK]
-        return kept & 0xFFFF if kept >> 16 == code & _ADDRESS else self._slowly(_BEGIN, work)
+        address = address_of_code(work)
+        kept = self._kept_labels[address >> 4 & _KEPT_MASK]
+        return kept & 0xFFFF if address and kept >> 16 == address & _ADDRESS else self._slowly(_BEGIN, work)
 
     def _slowly(self, what: int, subject: Any) -> int:
         """Do a part that calls Python, and so may fail: name a task, record its site, measure, or return a label."""
@@ -250,22 +250,22 @@ class Tape(Observer):
         return 0
 
     def _label_of_work(self, work: Any) -> int:
-        code = code_of(work)
-        return int(self.labels.of_other(work)) if code is None else self._label_of_code(code)
+        return self._label_at(address_of_code(work), work)
 
-    def _label_of_code(self, code: Any) -> int:
-        address = identity(code)
+    def _label_at(self, address: int, work: Any) -> int:
+        """Return the label of `work`, whose code is at `address`; keep it there, unless that is 0."""
         kept = self._kept_labels[address >> 4 & _KEPT_MASK]
-        if kept >> 16 == address & _ADDRESS:
+        if address and kept >> 16 == address & _ADDRESS:
             return int(kept & 0xFFFF)
-        label = int(self.labels.of_code(code))
-        self._kept_labels[address >> 4 & _KEPT_MASK] = (address & _ADDRESS) << 16 | label
+        label = int(self.labels.of(work))
+        if address:
+            self._kept_labels[address >> 4 & _KEPT_MASK] = (address & _ADDRESS) << 16 | label
         return label
 
     def _name(self, task: Entry) -> None:
         coro = task._work()
         code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None) or type(coro)
-        task._set_label(self._generation << 16 | self._label_of_code(code))
+        task._set_label(self._generation << 16 | self._label_at(identity(code), code))
         name = task._given_name()
         if name is not None:
             label = self.labels.of_name(name)

@@ -348,3 +348,10 @@ def test_a_ring_that_is_full_keeps_the_newest(loop: Any, tmp_path: Path) -> None
     assert recording.dropped > 0
     assert len(recording.events) <= 1 << 16
     assert named(recording, "last", Kind.SPAWN, Kind.BEGIN)
+
+
+def test_a_loop_has_one_recorder(loop: Any, tmp_path: Path) -> None:
+    loop.probes.register(quiet(tmp_path))
+    with pytest.raises(UsageError, match="has a recorder already"):
+        loop.probes.register(quiet(tmp_path))
+    assert len(loop.probes.plugins()) == 1

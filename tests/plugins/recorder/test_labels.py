@@ -82,14 +82,14 @@ def test_a_protocol_is_named_by_the_method_that_gets_its_data(area: Area) -> Non
     ],
 )
 def test_other_callbacks_have_the_name_of_what_they_call(area: Area, callback: Any, name: str) -> None:
-    area.labels.of_other(callback)
+    area.labels.of(callback)
     assert area.texts()[0][0] == name
 
 
 def test_a_job_of_to_thread_is_named_by_its_function(area: Area) -> None:
     import contextvars
 
-    area.labels.of_other(functools.partial(contextvars.copy_context().run, a_function))
+    area.labels.of(functools.partial(contextvars.copy_context().run, a_function))
     assert area.texts()[0][0] == "a_function"
 
 
