@@ -22,6 +22,7 @@ cdef class ReadyQueue:
     cpdef object report_to(self, Observers observers)
     @cython.locals(source=int)
     cdef int _prepare_for(self, Runnable runnable) except -1
+    cdef int _make_room(self) except -1
     cpdef Runnable pop(self)
     cpdef bint take_only(self, Runnable runnable) except -1
     @cython.locals(small=list, ring=list)

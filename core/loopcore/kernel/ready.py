@@ -71,8 +71,17 @@ class ReadyQueue:
 
     def _prepare_for(self, runnable: Runnable) -> None:
         if self._observers is not None:
-            source = runnable._source() if self._source == _READY else self._source
-            self._observers.note(_QUEUED, runnable, source)
+            try:
+                source = runnable._source() if self._source == _READY else self._source
+                self._observers.note(_QUEUED, runnable, source)
+            except BaseException:  # of a signal handler, while an observer ran Python
+                self._make_room()
+                self._ring[(self._first + self._count) & self._mask] = runnable
+                self._count += 1
+                raise
+        self._make_room()
+
+    def _make_room(self) -> None:
         while self._count > self._mask:
             self._grow()
 

@@ -167,3 +167,18 @@ def test_a_meter_and_an_observer_share_a_loop(loop: Any) -> None:
         run(loop)
         measured = meter.snapshot()
     assert measured.run_time["soon"].count == len([1 for _, _, source in notes.of("ENDS") if source == SOON])
+
+
+def test_what_is_queued_is_not_lost_if_a_signal_handler_raises_in_an_observer(loop: Any) -> None:
+    class Interrupted(Notes):
+        def note(self, event: int, what: Any, number: int) -> None:
+            raise KeyboardInterrupt
+
+    notes = Interrupted(observer.QUEUED)
+    loop.probes.register(notes)
+    ran: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        loop.call_soon(ran.append, 1)
+    loop.probes.unregister(notes)
+    run(loop)
+    assert ran == [1]
