@@ -45,7 +45,7 @@ class Observers:
     def choose(self, meter: Observer | None) -> None:
         """Adopt what the observers want now; `meter` is the loop's own, if it has one."""
         present = [] if meter is None else [meter]
-        present += [observer for _, observer in self._made]
+        present += [observer for _, observer in self._made or ()]  # or None: the loop was never initialised
         self._present = tuple(present)
         self._sole = present[0] if len(present) == 1 else None
         self.wants = 0
