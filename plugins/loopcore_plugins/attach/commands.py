@@ -9,6 +9,7 @@ from loopcore.errors import UsageError
 from loopcore_plugins.attach.injection import NotReachedError, attached
 from loopcore_plugins.attach.reports import chosen
 from loopcore_plugins.inspect.client import GoneError
+from loopcore_plugins.recorder.files import write_recording
 
 GROUP: Final = "Look at a running program"
 _AT_LEAST: Final = 1.0
@@ -66,7 +67,7 @@ def _record(arguments: argparse.Namespace, command: str, seconds: float | None) 
                 seconds = 0.0 if was_on else _AT_LEAST
             where = agent.folder / "recording"
             agent.ask("record", found[0]["loop"], f"{seconds} {where}", _WRITING + seconds)
-            output.write_bytes(agent.take(where.name))
+            write_recording(output, agent.take(where.name))
     except NotReachedError as exc:
         raise UsageError(f"{exc}; to see where it is: loopcore stacks {pid}") from None
     except GoneError as exc:

@@ -14,9 +14,10 @@ from typing import Any
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
-from loopcore_plugins.recorder import layout, signals
+from loopcore_plugins.recorder import signals
 from loopcore_plugins.recorder.busy import KEPT, BusyThreads
 from loopcore_plugins.recorder.facts import describe_stall, facts_of, identity_of
+from loopcore_plugins.recorder.files import keep_earlier, map_new, writable, write_recording
 from loopcore_plugins.recorder.history import history
 from loopcore_plugins.recorder.labels import Labels
 from loopcore_plugins.recorder.layout import RECORD, Kind, Word
@@ -29,15 +30,11 @@ from loopcore_plugins.watchdog.stall import Stall
 from loopcore_plugins.watchdog.watch import Watch
 from loopcore_plugins.watchdog.watch_thread import watch_thread
 
-try:
-    import fcntl
-except ImportError:  # Windows, where a mapped file cannot be renamed
-    fcntl = None  # type: ignore[assignment]
-
 logger = plugin_logger.getChild("recorder")
 
 DEFAULT_DUMPS = "loopcore-dump-{pid}-{n}.rec"
 LARGEST = 1024  # MiB
+LONGEST = 1_000_000
 SHORTEST_COLLECTION_NS = 100_000
 STALLS_KEPT = 64
 PERCENTILE = 99
@@ -77,14 +74,17 @@ class Recorder:
     ) -> None:
         if not 1 <= size <= LARGEST:
             raise UsageError(f"recorder keeps from 1 to {LARGEST} MiB of records; size={size} is not among them")
-        if min(stall, delay, every, most) < 0:
-            raise UsageError(f"recorder: stall={stall}, delay={delay}, every={every} and most={most} are 0 or more")
+        for name, value in {"stall": stall, "delay": delay, "every": every, "most": most}.items():
+            if not 0 <= value <= LONGEST:
+                raise UsageError(f"recorder: {name}={value} must be from 0 to {LONGEST}")
         self._capacity = 1 << (size * (1 << 20) // RECORD - 1).bit_length()
         number = next(_instances)
-        self._file = None if file is None else _writable(fill_in(Path(file).absolute(), pid=os.getpid(), n=number))
+        self._file = None if file is None else writable(fill_in(Path(file).absolute(), pid=os.getpid(), n=number))
         if self._file is not None:
-            _keep_earlier(self._file)
-        self._dumps = _writable(Path(dumps).absolute())
+            keep_earlier(self._file)
+            map_new(self._file, size_of(self._capacity)).close()  # an error is one of the options, and not of the loop
+            self._file.unlink()
+        self._dumps = writable(Path(dumps).absolute())
         self._threshold = stall
         self._delay = delay
         self._exceptions = exceptions
@@ -103,7 +103,9 @@ class Recorder:
         self._busy: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._busy_threads: BusyThreads | None = None
         self._watch: Watch | None = None
-        self._last_chance = LastChance(self._dump_at_exit) if at_exit else None
+        self._at_exit = at_exit
+        self._last_chance = LastChance(self._end_by_sigterm) if at_exit or file is not None else None
+        self._stall_under_way: tuple[Stall, Path | None] | None = None
 
     # For programs
 
@@ -117,7 +119,7 @@ class Recorder:
             raise UsageError("the recorder records no loop, so it has nothing to dump: register it with a loop first")
         content = self._content(tape, reason, detail)
         path = self._next_path() if path is None else Path(path)
-        _write(path, content)
+        write_recording(path, content)
         return path
 
     def history(self, task: Any, limit: int = 50) -> list[dict[str, Any]]:
@@ -135,7 +137,7 @@ class Recorder:
         if any(isinstance(plugin, Recorder) and plugin is not self for _, plugin in loop.probes.plugins()):
             raise UsageError("this loop has a recorder already, and a task has room for the label of one")
         size = size_of(self._capacity)
-        memory = mmap.mmap(-1, size) if self._file is None else _map(self._file, size)
+        memory = mmap.mmap(-1, size) if self._file is None else map_new(self._file, size)
         ring = Ring(memory, self._capacity)
         self._loop, self._tape = loop, Tape(loop, ring, Labels(memory, ring.set_word), next(_generations))
         if self._delay:
@@ -162,8 +164,7 @@ class Recorder:
     @hookimpl
     def loopcore_loop_closed(self, loop: Any) -> None:
         """Write the last dump."""
-        if self._last_chance is not None:
-            self._dump_at_exit()
+        self._dump_at_exit()
         self._end(loop)
 
     @hookimpl
@@ -197,8 +198,18 @@ class Recorder:
                 self._busy_threads.gone = True
             watch_thread().hurry()
 
+    def _end_by_sigterm(self) -> None:
+        # uvicorn ends so, too, after an orderly shutdown.
+        self._dump_at_exit()
+        self._remove_file()
+
+    def _remove_file(self) -> None:
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
     def _end(self, loop: Any) -> None:
         self.loopcore_run_stopped(loop)
+        self._finish_stall()
         if self._note_collection in gc.callbacks:
             gc.callbacks.remove(self._note_collection)
         if self._last_chance is not None:
@@ -208,8 +219,7 @@ class Recorder:
         tape, self._tape = self._tape, None
         if tape is not None:
             tape.close()
-            if self._file is not None:
-                self._file.unlink(missing_ok=True)
+            self._remove_file()
 
     # What the observer cannot see
 
@@ -302,16 +312,24 @@ class Recorder:
             self._stall_count += 1
             self._stalls = [*self._stalls[-STALLS_KEPT:], describe_stall(stall, self._stall_count)]
             path = self._dump_if_due("stall", f"{stall.cause}, {stall.seconds:.2f} s so far")
-            self._stalls[-1]["dump"] = None if path is None else str(path)
+            self._stall_under_way = stall, path
             return
-        path = self._stalls[-1].get("dump")
         self._stalls[-1] = describe_stall(stall, self._stall_count)
-        tape, number = self._tape, self._stall_count & 0xFF
-        if tape is not None:
-            tape.later(lambda: tape.ring.put(Kind.STALL, number, 0, int(stall.seconds * 1e9)))
-            if path is not None:
-                content = self._content(tape, "stall", f"{stall.cause}, {stall.seconds:.2f} s")
-                self._write(Path(path), content, is_again=True)
+        try:  # in the next tick, whose records say what kept the thread from running
+            loop.call_soon_threadsafe(self._finish_stall)
+        except RuntimeError:  # closed
+            self._finish_stall()
+
+    def _finish_stall(self) -> None:
+        tape, under_way = self._tape, self._stall_under_way
+        self._stall_under_way = None
+        if tape is None or under_way is None or not under_way[0].over:
+            return
+        stall, path = under_way
+        tape.ring.put(Kind.STALL, self._stall_count & 0xFF, 0, int(stall.seconds * 1e9))
+        if path is not None:
+            content = self._content(tape, "stall", f"{stall.cause}, {stall.seconds:.2f} s")
+            self._write_aside(path, content, is_again=True)
 
     def _check_delay(self, slow: int, ticks: int) -> None:
         if slow * 100 > ticks * (100 - PERCENTILE):
@@ -324,22 +342,31 @@ class Recorder:
 
     def _dump_at_exit(self) -> None:
         tape = self._tape
-        if tape is not None:
+        if tape is not None and self._at_exit:
             self._write(self._next_path(), self._content(tape, "exit", ""))
 
     def _dump_if_due(self, reason: str, detail: str) -> Path | None:
         tape, now = self._tape, time.monotonic()
         with self._lock:
-            if tape is None or self._written >= self._most or now - self._written_at < self._every:
+            wait = self._every - (now - self._written_at)
+            if tape is None or self._written >= self._most or wait > 0:
+                if tape is not None:
+                    until = f"{wait:.0f} s" if self._written < self._most else "the process ends: most is reached"
+                    logger.info("no recording is written of this (%s: %s), nor of others for %s", reason, detail, until)
                 return None
             self._written += 1
             self._written_at = now
         path, content = self._next_path(), self._content(tape, reason, detail)
-        if threading.get_ident() == self._thread_id:
-            threading.Thread(target=self._write, args=(path, content), name="loopcore-recorder").start()
-        else:
-            self._write(path, content)
+        self._write_aside(path, content)
         return path
+
+    def _write_aside(self, path: Path, content: bytearray, is_again: bool = False) -> None:
+        """Write in another thread than the loop's."""
+        if threading.get_ident() == self._thread_id:
+            arguments = (path, content, is_again)
+            threading.Thread(target=self._write, args=arguments, name="loopcore-recorder").start()
+        else:
+            self._write(path, content, is_again)
 
     def _next_path(self) -> Path:
         return fill_in(self._dumps, pid=os.getpid(), n=next(_dumps))
@@ -354,7 +381,7 @@ class Recorder:
 
     def _write(self, path: Path, content: bytearray, is_again: bool = False) -> None:
         try:
-            _write(path, content)
+            write_recording(path, content)
         except OSError as exc:
             logger.error("a recording could not be written: %s; name another place with recorder:dumps=PATH", exc)
         else:
@@ -362,71 +389,14 @@ class Recorder:
                 logger.warning("a recording was written to %s; read it with: loopcore why %s", path, path)
 
 
-def _write(path: Path, content: bytearray) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    try:
-        with open(part, "xb", opener=_private) as file:
-            file.write(content)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
-
-
-def _writable(path: Path) -> Path:
-    if not path.parent.is_dir():
-        raise UsageError(f"recorder cannot write {path}: there is no directory {path.parent}; mkdir -p {path.parent}")
-    if path.is_dir():
-        raise UsageError(f"recorder cannot write {path}: it is a directory; name a file in it")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"recorder cannot write {path}: this user may not write in {path.parent}; name another place")
-    return path
-
-
-def _map(path: Path, size: int) -> mmap.mmap:
-    try:
-        with open(path, "x+b", opener=_private) as file:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX)  # until the memory is unmapped, or the process is killed
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error here, and not a SIGBUS later
-            file.truncate(size)
-            return mmap.mmap(file.fileno(), size)
-    except OSError as exc:
-        raise UsageError(f"recorder cannot keep its records in {path}: {exc}; name another file") from exc
-
-
-def _keep_earlier(path: Path) -> None:
-    """Rename the file of a process that did not end in order: it is what the recording was for."""
-    try:
-        with open(path, "r+b") as file:
-            begin = file.read(8)
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return
-    except BlockingIOError:
-        raise UsageError(
-            f"recorder cannot write {path}: another recorder does; put {{pid}} and {{n}} into the name"
-        ) from None
-    if begin != layout.MAGIC.to_bytes(8, "little"):
-        raise UsageError(f"recorder does not overwrite {path}, which is not a recording; name another file")
-    earlier = path.with_name(f"{path.name}.old")
-    os.replace(path, earlier)
-    logger.warning("%s was left by a process that did not end in order; read it with: loopcore why %s", path, earlier)
-
-
 def _number_of(name: str) -> signal.Signals | None:
     if not name:
         return None
     name = name if name.startswith("SIG") else f"SIG{name}"
-    if name not in signal.Signals.__members__ or name in ("SIGKILL", "SIGSTOP"):
-        raise UsageError(f"recorder cannot dump on {name}: programs cannot catch such a signal; try signal=USR2")
+    if name not in signal.Signals.__members__:
+        raise UsageError(f"recorder: this system has no {name}; give a signal's name, as in signal=USR2")
+    if name in ("SIGKILL", "SIGSTOP"):
+        raise UsageError(f"recorder cannot dump on {name}, which programs cannot catch; try signal=USR2")
     return signal.Signals[name]
 
 

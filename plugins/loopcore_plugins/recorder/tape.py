@@ -47,7 +47,7 @@ LONG_TICK_NS = 5_000_000
 SHORTEST_GIL_WAIT_NS = 50_000
 MEASURE_EVERY_NS = 2_000_000
 """Between two readings of the thread's CPU time and run-queue delay; they take some 2 us."""
-TICKS_TO_CHECK = 1000
+TICKS_TO_CHECK = 200
 """Ticks of which a share is asked for: how many were slow."""
 KEPT_LABELS = 256
 """Labels that are found without a look into a dict; of two whose code's addresses collide, the later one."""
@@ -156,7 +156,7 @@ class Tape(Observer):
         return float(max(monotonic_ns() - self._began_ns, 1)) / max(steps, 1)  # a clock may stand still
 
     def watch_delay(self, longest_ns: int, check: Callable[[int, int], None]) -> None:
-        """Call `check(slow, ticks)` after every 1,000 ticks or so; `slow` are those that worked for longer."""
+        """Call `check(slow, ticks)` after every 200 ticks or so; `slow` are those that worked for longer."""
         self._longest_ns = longest_ns
         self._check_delay = check
 
