@@ -9,7 +9,7 @@
 #include <x86intrin.h>
 #endif
 
-/* Steps of a counter that never stops. How long a step is (some ns) the reader learns from the clock beside it. */
+/* Steps of a counter that never stops. A reader derives the length of a step, a few ns, from the clock beside it. */
 static inline unsigned long long
 loopcore_counter(void)
 {
@@ -48,8 +48,9 @@ loopcore_words(PyObject *buffer)
     return words;
 }
 
-/* A number that stands for the code that a callback runs while that code is kept alive: the address of the code of a
-   Python function or method, of a function in C, or of a type. 0 for anything else. */
+/* A number that stands for the code that a callback runs, while that code is kept alive: the address of the code of a
+   Python function or method, of the definition of a function in C, or of a type. 0 for anything else: all `__new__` of
+   types, for example, have one definition. */
 static inline unsigned long long
 loopcore_address_of_code(PyObject *what)
 {
@@ -60,7 +61,8 @@ loopcore_address_of_code(PyObject *what)
         return (uintptr_t)PyFunction_GET_CODE(what);
     }
     if (PyCFunction_Check(what)) {
-        return (uintptr_t)PyCFunction_GET_FUNCTION(what);
+        PyObject *self = PyCFunction_GET_SELF(what);
+        return self != NULL && PyType_Check(self) ? 0 : (uintptr_t)((PyCFunctionObject *)what)->m_ml;
     }
     return PyType_Check(what) ? (uintptr_t)what : 0;
 }

@@ -36,7 +36,6 @@ cdef class ObservedRunner(CallbackRunner):
     cdef Scheduler _loop
     cdef Observers _observers
 
-    cpdef object release(self)
     cdef object _call_observed(self, Runnable runnable, int source)
 
 

@@ -69,10 +69,6 @@ class ObservedRunner(CallbackRunner):
         self._loop: Scheduler = loop
         self._observers: Observers = loop._observers
 
-    def release(self) -> None:
-        """Break the cycle of the loop and its runner: the loop is closed."""
-        self._loop = None  # type: ignore[assignment]
-
     def _call(self, runnable: Runnable) -> None:
         self._call_observed(runnable, self._loop._source)
 
@@ -83,13 +79,17 @@ class ObservedRunner(CallbackRunner):
         if source == _READY:
             source = runnable._source()
         if self._observers.wants & _BEGINS:
-            self._observers.note(_BEGINS, runnable, source)
+            try:
+                self._observers.report(_BEGINS, runnable, source)
+            except BaseException:  # of a signal handler, while an observer ran Python: it runs in the next tick
+                self._loop._ready.push(runnable)
+                raise
         if self._loop._slow_path_flags & (_DEBUG | _WATCHING_HANDLES):
             run_watched(self._loop, runnable)
         else:
             runnable._run()
         if self._observers.wants & _ENDS:
-            self._observers.note(_ENDS, runnable, source)
+            self._observers.report(_ENDS, runnable, source)
         runnable = None  # type: ignore[assignment]  # or a traceback keeps what ran
 
 
@@ -158,7 +158,7 @@ def run_phases_observed(loop: "Scheduler") -> None:
     """Run the phases after the wait."""
     outer_source = loop._source  # a callback may run a nested tick
     if loop._observers.wants & _TICK_BEGINS:
-        loop._observers.note(_TICK_BEGINS, None, 0)
+        loop._observers.report(_TICK_BEGINS, None, 0)
     try:
         if loop._slow_path_flags & _WATCHING_TICKS or loop._policy is not None:
             _run_phase_from(loop, _PENDING, _READY)
@@ -171,7 +171,7 @@ def run_phases_observed(loop: "Scheduler") -> None:
     finally:
         loop._source = outer_source
         if loop._observers.wants & _TICK_ENDS:
-            loop._observers.note(_TICK_ENDS, None, 0)
+            loop._observers.report(_TICK_ENDS, None, 0)
         if loop._slow_path_flags & _WATCHING_TICKS:
             loop.probes.fire("loopcore_tick_end", loop)
 
@@ -263,8 +263,8 @@ def _as_it_is_now(loop: "Scheduler", timeout: float) -> float:
 
 def _wait_measured(loop: "Scheduler", timeout: float) -> list[Any]:
     if loop._observers.wants & _WAIT_BEGINS:
-        loop._observers.note(_WAIT_BEGINS, None, timeout != 0.0)
+        loop._observers.report(_WAIT_BEGINS, None, timeout != 0.0)
     events = loop._poller.wait(timeout)
     if loop._observers.wants & _WAIT_ENDS:
-        loop._observers.note(_WAIT_ENDS, None, len(events))
+        loop._observers.report(_WAIT_ENDS, None, len(events))
     return events

@@ -12,8 +12,8 @@ cdef class Observers:
     cdef object _probes
 
     @cython.locals(observer=Observer)
-    cpdef object choose(self, Observer meter)
-    cdef int note(self, int event, object what, long long number) except -1
+    cpdef object adopt(self, Observer meter)
+    cdef int report(self, int event, object what, long long number) except -1
     @cython.locals(observer=Observer)
     cdef int _tell_all(self, int event, object what, long long number) except -1
     cdef int _tell(self, Observer observer, int event, object what, long long number) except -1

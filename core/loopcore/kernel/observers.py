@@ -26,7 +26,7 @@ class Observers:
         self._probes: Probes = probes
 
     def update(self, loop: Any) -> None:
-        """Have the plugins that have come make their observers, and drop those of the plugins that have gone."""
+        """Create the observers of new plugins, and drop those of plugins that were removed."""
         made = []
         for plugin, make in self._probes.observer_makers:
             observer = next((observer for owner, observer in self._made if owner is plugin), None)
@@ -42,8 +42,8 @@ class Observers:
                 made.append((plugin, observer))
         self._made = made
 
-    def choose(self, meter: Observer | None) -> None:
-        """Adopt what the observers want now; `meter` is the loop's own, if it has one."""
+    def adopt(self, meter: Observer | None) -> None:
+        """Adopt the observers as they are now, and what they want; `meter` is the loop's own, if it has one."""
         present = [] if meter is None else [meter]
         present += [observer for _, observer in self._made or ()]  # or None: the loop was never initialised
         self._present = tuple(present)
@@ -52,8 +52,8 @@ class Observers:
         for observer in present:
             self.wants |= observer.wants
 
-    def note(self, event: int, what: Any, number: int) -> None:
-        """Tell the observers that want it of an event. One that fails is removed."""
+    def report(self, event: int, what: Any, number: int) -> None:
+        """Tell the observers that want it of an event. One that fails is removed. Thread: any for POSTED."""
         if self._sole is not None:
             self._tell(self._sole, event, what, number)
         else:

@@ -73,7 +73,7 @@ class ReadyQueue:
         if self._observers is not None:
             try:
                 source = runnable._source() if self._source == _READY else self._source
-                self._observers.note(_QUEUED, runnable, source)
+                self._observers.report(_QUEUED, runnable, source)
             except BaseException:  # of a signal handler, while an observer ran Python
                 self._make_room()
                 self._ring[(self._first + self._count) & self._mask] = runnable

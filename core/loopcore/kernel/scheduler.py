@@ -148,9 +148,9 @@ class Scheduler:
         self._thread_id: int | None = None
         self._owner: int = 0  # the thread as a C integer, 0 for none: every post from another thread compares it
         self._observers: Observers = Observers(self.probes)
-        # Both exist as long as the loop: the callback that a runner runs may make the loop choose the other.
+        # Both are kept as long as the loop: the callback that a runner runs may make the loop choose the other.
         self._plain_runner: CallbackRunner = CallbackRunner(self)
-        self._observed_runner: ObservedRunner = ObservedRunner(self)
+        self._observed_runner: Any = None
         self._runner: CallbackRunner = self._plain_runner
         self._sampler: Any = None
         self._policy: Any = None
@@ -306,7 +306,7 @@ class Scheduler:
             self._inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
             return handle  # type: ignore[return-value]
         if self._observers.wants & _POSTED:
-            self._observers.note(_POSTED, handle, 0)
+            self._observers.report(_POSTED, handle, 0)
         self._inbox.post(handle, not self._slow_path_flags & _NOT_RUNNING)
         if self._slow_path_flags & _CLOSED:
             # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
@@ -473,7 +473,7 @@ class Scheduler:
         else:
             handle = make_handle(callback, args, self, context)
         if self._observers.wants & _QUEUED:
-            self._observers.note(_QUEUED, handle, SOURCES.index(source))
+            self._observers.report(_QUEUED, handle, SOURCES.index(source))
         return handle
 
     def _make_checked_handle(
@@ -584,7 +584,6 @@ class Scheduler:
         self._due.clear()
         if self._sampler is not None:
             self._stop_measuring()
-        self._observed_runner.release()
         self._poller.close()
         self.probes.cold("loopcore_loop_closed", loop=self)
 
@@ -706,7 +705,7 @@ class Scheduler:
 
     def _note_observers(self) -> None:
         """Choose the runner and the tick for the present observers, and what they are told."""
-        self._observers.choose(self._sampler)
+        self._observers.adopt(self._sampler)
         wants = self._observers.wants
         self._ready.report_to(self._observers if wants & _QUEUED else None)
         self._tick_observed = (
@@ -716,4 +715,6 @@ class Scheduler:
             or self.probes.owner("loopcore_poll_timeout") is not None
         )
         observed = bool(wants & _CALLBACKS) or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))
+        if observed and self._observed_runner is None:
+            self._observed_runner = ObservedRunner(self)
         self._runner = self._observed_runner if observed else self._plain_runner

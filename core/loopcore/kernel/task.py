@@ -241,8 +241,12 @@ class Task(Future):
     def _wakeup(self, future: Any) -> None:
         # For callers that enter the context themselves: `call_soon` of any loop, futures that are not loopcore's.
         self._announce("loopcore_task_step_begin")
-        self._tell(_QUEUED)
-        self._tell(_BEGINS)
+        try:
+            self._tell(_QUEUED)
+            self._tell(_BEGINS)
+        except BaseException:  # of a signal handler, while an observer ran Python: the step is made in the next tick
+            self._schedule_step()
+            raise
         if future is not None and self._shown is not None and not isinstance(future, Future):
             unlink(future, self._shown)
         try:
@@ -377,7 +381,7 @@ class Task(Future):
     def _tell(self, event: int) -> None:
         # `_wakeup` is a callback of its own: this is about the step within it.
         if self._scheduler is not None and self._scheduler._observers.wants & event:
-            self._scheduler._observers.note(event, self, _TASK)
+            self._scheduler._observers.report(event, self, _TASK)
 
     def _announce_woken(self, future: Any) -> None:
         woken_by = seen(future) if isinstance(future, Future) else future

@@ -109,7 +109,7 @@ def collect_due(loop: "Scheduler", now: float) -> None:
         loop._stats.timers_fired += len(due)
         if loop._observers.wants & _DUE:
             for timer in due:
-                loop._observers.note(_DUE, timer, to_ns(min(now - timer._when, _LONGEST)))
+                loop._observers.report(_DUE, timer, to_ns(min(now - timer._when, _LONGEST)))
         # Added to, not replaced: a host may have left out `process_ready`, a callback may run a nested tick.
         loop._due = loop._due + due if loop._due else due
 

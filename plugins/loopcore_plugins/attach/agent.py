@@ -100,7 +100,7 @@ def serve(sock: Any, state: dict[str, Any]) -> None:
         try:
             received = sock.recv(4096)
         except TimeoutError:
-            if now - heard > SILENCE:
+            if time.monotonic() - heard >= SILENCE:
                 return
             continue
         if not received:
@@ -440,7 +440,8 @@ def in_loop(loop: Any, function: Any, even_late: bool = False) -> None:
 
 
 def recorder_of(loop: Any) -> Any:
-    return next((plugin for name, plugin in loop.probes.plugins() if name == "recorder"), None)
+    plugins = [plugin for _, plugin in loop.probes.plugins()]
+    return next((each for each in plugins if type(each).__module__.startswith("loopcore_plugins.recorder")), None)
 
 
 def recorder(state: dict[str, Any], number: int, text: str) -> bool:
@@ -463,9 +464,9 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
     seconds, name = text.split(" ", 1)
     present = recorder_of(loop)
     used = Recorder(most=0) if present is None else present  # ours writes no dumps by itself
-    if present is None:
-        in_loop(loop, lambda: loop.probes.register(used, "recorder"))
     try:
+        if present is None:
+            in_loop(loop, lambda: loop.probes.register(used, "recorder"))
         wait_for(state["sock"], float(seconds))
         try:
             used.dump(Path(name), reason="command")
@@ -473,8 +474,14 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
             raise LookupError(f"the recording cannot be written: {exc}") from None
     finally:
         if present is None:
-            in_loop(loop, lambda: loop.probes.unregister(used), even_late=True)
+            in_loop(loop, lambda: forget(loop, used), even_late=True)
     return True
+
+
+def forget(loop: Any, plugin: Any) -> None:
+    """Unregister `plugin`, if it is registered."""
+    if any(each is plugin for _, each in loop.probes.plugins()):
+        loop.probes.unregister(plugin)
 
 
 def wait_for(sock: Any, seconds: float) -> None:

@@ -40,6 +40,9 @@ try:
     space["start"]({path!r}, {folder!r})
 except KeyboardInterrupt:  # it was meant for the program
     _thread.interrupt_main()
+except SystemExit:  # likewise, of a handler of SIGTERM
+    import signal
+    _thread.interrupt_main(signal.SIGTERM)
 """
 
 

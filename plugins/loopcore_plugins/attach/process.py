@@ -18,10 +18,11 @@ _FIRST: Final = 14
 """The first 3.x with `sys.remote_exec`."""
 
 _WAITS: Final = {
-    "x86_64": {7, 23, 232, 270, 271, 281, 426, 441},
-    "aarch64": {22, 72, 73, 426, 441},
+    "x86_64": {7, 23, 219, 232, 270, 271, 281, 426, 441},
+    "aarch64": {22, 72, 73, 128, 426, 441},
 }
-"""System calls in which loops wait: epoll_wait and its variants, poll, ppoll, select, pselect6, io_uring_enter."""
+"""System calls in which loops wait: epoll_wait and its variants, poll, ppoll, select, pselect6, io_uring_enter, and
+restart_syscall, by which the kernel continues a poll."""
 
 PREPARED: Final = "or start the program prepared: loopcore run --plugin inspect FILE"
 

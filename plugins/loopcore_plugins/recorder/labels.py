@@ -1,6 +1,6 @@
 """Labels: numbers for the names in a recording. The names are written once, behind the ring.
 
-Thread: any; the loop's own, for the greatest part.
+Thread: any; mostly the loop's own.
 """
 
 import functools
@@ -11,8 +11,10 @@ from loopcore_plugins.recorder.layout import OTHER_LABEL, Word
 from loopcore_plugins.trace.naming import describe_callback
 
 NAMES_SHARE = 2
-"""Names of tasks get one part in this many of the labels and of their room: a program may name each of its tasks."""
+"""Names of tasks and messages get one part in this many of the labels and of their room: they may be without end."""
 LONGEST_NAME = 200
+MOST_KEPT = 20_000
+"""Code objects and classes that are kept alive, because their addresses stand for them."""
 ENTRY_POINTS = ("data_received", "buffer_updated", "datagram_received", "connection_made")
 """The methods of a protocol whose place is taken for that of the class."""
 
@@ -32,6 +34,8 @@ class Labels:
         self._count = 0
         self._texts: dict[str, int] = {}
         self._by_identity: dict[int, int] = {}
+        self.keeps: bool = True
+        """Whether code that gets a label is kept alive. A program that makes functions all the time has many."""
         self._kept: list[object] = []  # what `_by_identity` refers to, so that no other object gets the identity
         self.dropped = 0
         """Texts that found no room."""
@@ -41,8 +45,10 @@ class Labels:
         label = self._by_identity.get(id(code))
         if label is None:
             label = self._add(*_place_of(code))
-            self._kept.append(code)
-            self._by_identity[id(code)] = label
+            if self.keeps:
+                self._kept.append(code)
+                self._by_identity[id(code)] = label
+                self.keeps = len(self._kept) < MOST_KEPT
         return label
 
     def of_line(self, function: str, file: str, line: int) -> int:
@@ -50,7 +56,13 @@ class Labels:
         return self._add(function, file, line)
 
     def of(self, what: Any) -> int:
-        """Return the label of what runs: code, a type, or a callback of any kind."""
+        """Return the label of code, a type, or a callback of any kind."""
+        try:
+            return self._of(what)
+        except Exception:  # a proxy that raises on every attribute access; it may be callable all the same
+            return OTHER_LABEL
+
+    def _of(self, what: Any) -> int:
         inner = what
         while isinstance(inner, functools.partial):
             in_context = getattr(inner.func, "__name__", "") == "run" and inner.args  # asyncio.to_thread
@@ -62,14 +74,12 @@ class Labels:
 
     def of_name(self, name: str) -> int:
         """Return the label of a task's name; 0 if there are too many names."""
-        if self._count >= OTHER_LABEL // NAMES_SHARE or self._used >= self._size // NAMES_SHARE:
-            self.dropped += 1
-            return 0
-        return self._add(name[:LONGEST_NAME], "", 0)
+        label = self.of_text(name)
+        return 0 if label == OTHER_LABEL else label
 
     def of_text(self, text: str) -> int:
-        """Return the label of any text."""
-        return self._add(text[:LONGEST_NAME], "", 0)
+        """Return the label of any text; OTHER_LABEL if there are too many names and texts."""
+        return self._add(text[:LONGEST_NAME], "", 0, NAMES_SHARE)
 
     def text(self, label: int) -> str:
         """Return the name of a label, and its place if it has one."""
@@ -77,23 +87,26 @@ class Labels:
         name, file, line = next((text for text, known in texts if known == label), "?\n\n0").split("\n")
         return f"{name} ({file}:{line})" if file else name
 
-    def _add(self, name: str, file: str, line: int) -> int:
+    def _add(self, name: str, file: str, line: int, share: int = 1) -> int:
         text = f"{_one_line(name)}\n{_one_line(file)}\n{line}"
         label = self._texts.get(text)
         if label is not None:
             return label
         data = text.encode(errors="backslashreplace")
-        end = self._used + 4 + len(data)
-        if end > self._size or self._count + 1 >= OTHER_LABEL:
+        entry = len(data).to_bytes(4, "little") + data
+        size = len(entry)
+        # A finalizer or a signal handler may add a label, but not between these: nothing is called.
+        begin = self._used
+        if begin + size > self._size // share or self._count + 1 >= OTHER_LABEL // share:
             self.dropped += 1
             return OTHER_LABEL
-        begin = self._at + self._used
-        self._memory[begin : begin + 4 + len(data)] = len(data).to_bytes(4, "little") + data
-        self._used = end
+        self._used = begin + size
         self._count += 1
-        self._set_word(Word.LABELS_USED, end)
-        self._texts[text] = self._count
-        return self._count
+        number = self._count
+        self._memory[self._at + begin : self._at + begin + size] = entry
+        self._set_word(Word.LABELS_USED, self._used)
+        self._texts[text] = number
+        return number
 
 
 def _one_line(text: str) -> str:

@@ -92,7 +92,7 @@ class Recorder:
         self._most, self._every = most, every
         self._written = 0
         self._written_at = float("-inf")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer that runs inside may report an exception
         self._loop: Any = None
         self._tape: Tape | None = None
         self._thread_id = 0

@@ -74,7 +74,8 @@ class Ring:
 
     def put(self, kind: int, argument: int, label: int, who: int) -> None:
         """Write a record, with the time since the last `tick`."""
-        self.steps = min(counter() - self._base, _LONGEST)
+        now = counter()
+        self.steps = min(now - self._base, _LONGEST) if now > self._base else 0  # processors may differ by a step
         self.add(kind, argument, label, who)
 
     def add(self, kind: int, argument: int, label: int, who: int) -> None:
@@ -82,9 +83,10 @@ class Ring:
         self._store(kind | argument << 8 | label << 16 | self.steps << 32, who)
 
     def tick(self, label: int, now_ns: int) -> None:
-        """Write a TICK, from which on the time counts."""
+        """Write a TICK; later times count from it. `now_ns` is of CLOCK_MONOTONIC."""
         now = counter()
-        self._store(_TICK | label << 16 | min(now - self._base, _LONGEST) << 32, now_ns)
+        steps = min(now - self._base, _LONGEST) if now > self._base else 0
+        self._store(_TICK | label << 16 | steps << 32, now_ns)
         self._base = now
         self.steps = 0
 

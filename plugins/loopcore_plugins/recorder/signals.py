@@ -1,4 +1,4 @@
-"""Signals: one handler for all recorders that dump on the same signal. The handler before comes back after the last.
+"""Signals: one handler for all recorders that dump on the same signal. The last `remove` restores the previous handler.
 
 Thread: the main one. Elsewhere `add` does nothing: Python lets only the main thread set handlers, and runs them there.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 _calls: dict[int, list[Callable[[int], None]]] = {}
 _before: dict[int, Any] = {}
+_under_way: set[int] = set()
 
 
 def add(signum: int, call: Callable[[int], None]) -> None:
@@ -33,8 +34,14 @@ def remove(signum: int, call: Callable[[int], None]) -> None:
 
 
 def _handle(signum: int, frame: FrameType | None) -> None:
-    for call in [*_calls[signum]]:
-        call(signum)
-    before = _before[signum]
-    if callable(before):
-        before(signum, frame)
+    if signum in _under_way:
+        return  # the program's handler, which was set between two of ours, calls the first
+    _under_way.add(signum)
+    try:
+        for call in [*_calls[signum]]:
+            call(signum)
+        before = _before[signum]
+        if callable(before):
+            before(signum, frame)
+    finally:
+        _under_way.discard(signum)

@@ -25,7 +25,12 @@ cdef int _SENT
 cdef int _ACCEPTED
 cdef int _CPU
 cdef int _RUN_QUEUE
-cdef int _JOB
+cdef int _LABEL
+cdef int _NAME_TASK
+cdef int _SHOW_SITE
+cdef int _MEASURE
+cdef int _WRITE_LATER
+cdef int _SHOW_GIL_WAIT
 cdef int _GIL
 cdef int _TASK
 cdef int _THREADSAFE
@@ -76,7 +81,7 @@ cdef class Tape(Observer):
     cdef void _queued(self, Entry entry, int source) noexcept
     @cython.locals(address=cython.ulonglong, kept=cython.ulonglong)
     cdef int _label_of(self, Entry entry, int source) noexcept
-    cdef int _slowly(self, int what, object subject) noexcept
+    cdef int _slowly(self, int part, object subject) noexcept
     cdef int _label_of_work(self, object work) except -1
     @cython.locals(label=int, kept=cython.ulonglong)
     cdef int _label_at(self, unsigned long long address, object work) except -1

@@ -1,8 +1,8 @@
 """Tape: the observer that writes a loop's events into a ring.
 
-What it does for each event is a test, a label and a record. A step has no record of its end: it lasts until the next
-record that begins something. What took long is looked at more closely, and what took long is rare: the place where a
-task was suspended, the CPU time and the run-queue delay of the thread.
+For each event it makes a test, a label and a record. A step has no record of its end: it lasts until the next record
+that begins something. Slow steps and long waits are rare, so they may be examined more closely: the place where a task
+was suspended, the CPU time and the run-queue delay of the thread.
 
 Thread: the loop's own, except `later`.
 """
@@ -60,7 +60,8 @@ _BEGINS, _ENDS, _DUE = observer.BEGINS, observer.ENDS, observer.DUE
 _BEGIN, _WAIT, _WAKE, _SPAWN, _POST = int(Kind.BEGIN), int(Kind.WAIT), int(Kind.WAKE), int(Kind.SPAWN), int(Kind.POST)
 _DONE, _DUE_RECORD, _NAME, _SITE = int(Kind.DONE), int(Kind.DUE), int(Kind.NAME), int(Kind.SITE)
 _RECEIVED, _SENT, _ACCEPTED = int(Kind.RECEIVED), int(Kind.SENT), int(Kind.ACCEPTED)
-_CPU, _RUN_QUEUE, _JOB, _GIL = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.JOB), int(Kind.GIL)
+_CPU, _RUN_QUEUE, _GIL = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.GIL)
+_LABEL, _NAME_TASK, _SHOW_SITE, _MEASURE, _WRITE_LATER, _SHOW_GIL_WAIT = range(6)
 _TASK, _THREADSAFE = TASK, THREADSAFE
 _LONG_WAIT_MS, _MEASURE_EVERY_NS, _SUSPENDED_MASK = LONG_WAIT_MS, MEASURE_EVERY_NS, SUSPENDED - 1
 _MOST_EVENTS = (1 << 16) - 1
@@ -136,7 +137,7 @@ class Tape(Observer):
         self._check_delay: Callable[[int, int], None] | None = None
         self._ticks: int = 0
         self._slow_ticks: int = 0
-        self._counted: dict[int, int] = {_RECEIVED: 0, _SENT: 0, _ACCEPTED: 0}  # the loop's counters, last time
+        self._counted: dict[int, int] = {}  # the loop's counters, last time
         self.has_later: bool = False
         self._later: deque[Callable[[], None]] = deque()
         self._tick(0)
@@ -203,7 +204,7 @@ class Tape(Observer):
             if self.ring.steps > self._longest_steps:
                 self._slow_ticks += 1
             if self.ring.steps > self._long_tick_steps:
-                self._slowly(_CPU, None)
+                self._slowly(_MEASURE, None)
         elif event == _WAIT_ENDS:
             self._tick(number)
         elif event == _DUE:
@@ -213,7 +214,7 @@ class Tape(Observer):
         kind = _POST if source == _THREADSAFE else _WAKE
         label = 0
         if self.has_later and source == _THREADSAFE:
-            self._slowly(_JOB, None)  # the job before the post that it has made
+            self._slowly(_WRITE_LATER, None)  # the job before the post that it has made
         if source == _TASK:
             is_new = entry._get_label() >> 16 != self._generation and entry._is_new()
             kind = _SPAWN if is_new else _WAKE
@@ -223,25 +224,25 @@ class Tape(Observer):
     def _label_of(self, entry: Entry, source: int) -> int:
         if source == _TASK:
             if entry._get_label() >> 16 != self._generation:
-                self._slowly(_NAME, entry)
+                self._slowly(_NAME_TASK, entry)
             return entry._get_label() & 0xFFFF
         work = entry._work()
         address = address_of_code(work)
         kept = self._kept_labels[address >> 4 & _KEPT_MASK]
-        return kept & 0xFFFF if address and kept >> 16 == address & _ADDRESS else self._slowly(_BEGIN, work)
+        return kept & 0xFFFF if address and kept >> 16 == address & _ADDRESS else self._slowly(_LABEL, work)
 
-    def _slowly(self, what: int, subject: Any) -> int:
+    def _slowly(self, part: int, subject: Any) -> int:
         """Do a part that calls Python, and so may fail: name a task, record its site, measure, or return a label."""
         try:
-            if what == _NAME:
+            if part == _NAME_TASK:
                 self._name(subject)
-            elif what == _SITE:
+            elif part == _SHOW_SITE:
                 self._record_site(subject)
-            elif what == _CPU:
+            elif part == _MEASURE:
                 self._measure()
-            elif what == _JOB:
+            elif part == _WRITE_LATER:
                 self._write_later()
-            elif what == _GIL:
+            elif part == _SHOW_GIL_WAIT:
                 self._record_gil_wait()
             else:
                 return self._label_of_work(subject)
@@ -258,13 +259,16 @@ class Tape(Observer):
         if address and kept >> 16 == address & _ADDRESS:
             return int(kept & 0xFFFF)
         label = int(self.labels.of(work))
-        if address:
+        if address and self.labels.keeps:
             self._kept_labels[address >> 4 & _KEPT_MASK] = (address & _ADDRESS) << 16 | label
         return label
 
     def _name(self, task: Entry) -> None:
         coro = task._work()
-        code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None) or type(coro)
+        try:
+            code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None) or type(coro)
+        except Exception:  # a coroutine of another kind, which raises on every attribute access
+            code = type(coro)
         task._set_label(self._generation << 16 | self._label_at(identity(code), code))
         name = task._given_name()
         if name is not None:
@@ -291,7 +295,7 @@ class Tape(Observer):
                 self._sites_left = SITES
             if self._sites_left > 0:
                 self._sites_left -= 1
-                self._slowly(_SITE, task)
+                self._slowly(_SHOW_SITE, task)
 
     def _record_site(self, task: Entry) -> None:
         for place in coroutine_stack(task._work()):
@@ -304,13 +308,13 @@ class Tape(Observer):
         self._now_ms = now // 1_000_000 & _LOW
         self._is_first = True
         if self._port is not None and self._port.gil_steps > self._gil_wait_steps:
-            self._slowly(_GIL, None)
+            self._slowly(_SHOW_GIL_WAIT, None)
         self.ring.tick(min(events, _MOST_EVENTS), now)
         if now - self._measured_at >= _MEASURE_EVERY_NS:
             self._measured_at = now
-            self._slowly(_CPU, None)
+            self._slowly(_MEASURE, None)
         if self.has_later:
-            self._slowly(_JOB, None)
+            self._slowly(_WRITE_LATER, None)
 
     def _measure(self) -> None:
         self._count_bytes()
@@ -323,8 +327,13 @@ class Tape(Observer):
                 slow, ticks, self._slow_ticks, self._ticks = self._slow_ticks, self._ticks, 0, 0
                 self._check_delay(slow, ticks)
         if self._schedstat >= 0:
+            try:
+                delay = int(os.pread(self._schedstat, 64, 0).split()[1])
+            except (OSError, ValueError, IndexError):  # the thread has ended, or the program has closed the descriptor
+                self._schedstat = -1
+                return
             self.ring.add(_CPU, 0, 0, thread_cpu_ns())
-            self.ring.add(_RUN_QUEUE, 0, 0, int(os.pread(self._schedstat, 64, 0).split()[1]))
+            self.ring.add(_RUN_QUEUE, 0, 0, delay)
 
     def _record_gil_wait(self) -> None:
         if self._port is not None:
@@ -344,6 +353,7 @@ class Tape(Observer):
             (_SENT, counters.bytes_sent),
             (_ACCEPTED, counters.connections_accepted),
         ):
-            before, self._counted[kind] = self._counted[kind], value
+            before = self._counted.get(kind, value)
+            self._counted[kind] = value
             if value != before:
                 self.ring.add(kind, 0, 0, value - before)

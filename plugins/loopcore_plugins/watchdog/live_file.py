@@ -35,7 +35,7 @@ class LiveFile:
         self.path = path
         self.users = 0
         self.gone = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer that runs inside may close a loop
         self._touched = float("-inf")
         self._failed = False
 

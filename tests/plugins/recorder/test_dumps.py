@@ -233,8 +233,9 @@ def test_only_its_owner_can_read_a_dump(loop: Any, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"size": 0}, "from 1 to 1024 MiB"),
-        ({"stall": -1.0}, "0 or more"),
-        ({"signal": "USR9"}, "SIGUSR9.*signal=USR2"),
+        ({"stall": -1.0}, "stall=-1.0 must be from 0"),
+        ({"every": float("nan")}, "every=nan must be from 0"),
+        ({"signal": "USR9"}, "no SIGUSR9.*signal=USR2"),
         ({"signal": "KILL"}, "SIGKILL.*signal=USR2"),
         ({"dumps": Path("missing/app.rec")}, "mkdir -p .*missing"),
         ({"file": Path("missing/app.rec")}, "mkdir -p .*missing"),
@@ -355,3 +356,26 @@ def test_a_loop_has_one_recorder(loop: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has a recorder already"):
         loop.probes.register(quiet(tmp_path))
     assert len(loop.probes.plugins()) == 1
+
+
+def test_a_file_that_is_not_a_recording_is_not_overwritten(loop: Any, tmp_path: Path) -> None:
+    recorder = quiet(tmp_path)
+    loop.probes.register(recorder)
+    precious = tmp_path / "app.py"
+    precious.write_text("import this")
+    with pytest.raises(FileExistsError, match="not a recording"):
+        recorder.dump(precious)
+    assert precious.read_text() == "import this"
+    path = recorder.dump()
+    assert recorder.dump(path) == path
+
+
+def test_an_exception_that_a_finalizer_reports_while_a_dump_is_counted_is_no_deadlock(
+    loop: Any, tmp_path: Path
+) -> None:
+    recorder = quiet(tmp_path, exceptions=True)
+    loop.probes.register(recorder)
+    loop.set_exception_handler(lambda loop, context: None)
+    with recorder._lock:
+        loop.call_exception_handler({"message": "from a finalizer"})
+    written(tmp_path, 1)

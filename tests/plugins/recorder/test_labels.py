@@ -111,9 +111,9 @@ def test_long_texts_keep_their_begin_and_long_paths_their_end(area: Area) -> Non
 
 def test_without_room_everything_gets_the_same_label_and_is_counted() -> None:
     area = Area(size=64)
-    labels = [area.labels.of_text(f"text {number} ............") for number in range(5)]
+    labels = [area.labels.of_line(f"text {number} ............", "", 0) for number in range(5)]
     assert labels == [1, 2, OTHER_LABEL, OTHER_LABEL, OTHER_LABEL]
-    assert area.labels.of_text("text 0 ............") == 1
+    assert area.labels.of_line("text 0 ............", "", 0) == 1
     assert area.labels.dropped == 3
     assert area.labels.text(OTHER_LABEL) == "?"
     assert len(area.texts()) == 2
@@ -127,3 +127,19 @@ def test_names_of_tasks_leave_room_for_code() -> None:
     assert area.labels.dropped > 0
     assert sum(4 + len("\n".join(text)) for text in area.texts()) <= (1 << 10) // NAMES_SHARE + 32
     assert area.labels.of_code(a_function.__code__) not in (0, OTHER_LABEL)
+
+
+def test_an_object_that_raises_on_every_access_has_a_label(area: Area) -> None:
+    class Proxy:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+        def __call__(self) -> None: ...
+
+    assert area.labels.of(Proxy()) == OTHER_LABEL
+
+
+def test_texts_leave_room_for_code(area: Area) -> None:
+    for number in range(40_000):
+        area.labels.of_text(f"error {number}")
+    assert area.labels.of(a_function) != OTHER_LABEL

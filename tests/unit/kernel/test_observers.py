@@ -182,3 +182,19 @@ def test_what_is_queued_is_not_lost_if_a_signal_handler_raises_in_an_observer(lo
     loop.probes.unregister(notes)
     run(loop)
     assert ran == [1]
+
+
+def test_what_is_about_to_run_is_not_lost_either(loop: Any) -> None:
+    class Interrupted(Notes):
+        def note(self, event: int, what: Any, number: int) -> None:
+            if number == SOON:
+                loop.probes.unregister(self)
+                raise KeyboardInterrupt
+
+    loop.probes.register(Interrupted(observer.BEGINS))
+    ran: list[int] = []
+    loop.call_soon(ran.append, 1)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    run(loop)
+    assert ran == [1]
