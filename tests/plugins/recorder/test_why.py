@@ -15,7 +15,7 @@ import pytest
 from loopcore.errors import UsageError
 from loopcore_plugins.recorder.causes import Part, Why
 from loopcore_plugins.recorder.chains import Chains
-from loopcore_plugins.recorder.choosing import at_time, lives, slowest
+from loopcore_plugins.recorder.choosing import Item, at_time, lives, slowest
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.model import Model
 from loopcore_plugins.recorder.reading import read
@@ -155,6 +155,121 @@ def test_a_stall_with_many_victims_does_not_hide_a_smaller_cause(tmp_path: Path)
     stalled, other = slowest(Chains(model_of(build, tmp_path)), 5)
     assert stalled.others == pytest.approx(1000, abs=3)
     assert other.step.label.name == "other"
+
+
+def request_that_runs(build: Builder, who: int, took: float, cause: str = "", *stack: list[Any]) -> float:
+    """A request whose handler is one long step, as under uvicorn: the coroutine is that of any other request.
+
+    Returns when the step began. With a cause, the watchdog saw it.
+    """
+    build.wait(build.at + 100, events=1)
+    programs.a_request_arrives(build, who, "run_asgi")
+    begin = build.at
+    build.clocks(begin)
+    build.step(who, "run_asgi", took)
+    build.done(who)
+    if cause:
+        build.stall(cause, begin, build.at, cpu=took if cause == "busy" else 0, stack=[*stack])
+    build.record(Kind.WAIT)
+    build.clocks(begin + (took if cause == "busy" else 0))
+    build.at += 0.01
+    build.tick(1)
+    programs.a_request_arrives(build, who + 1, "run_asgi")
+    build.step(who + 1, "run_asgi", 0.2)
+    build.done(who + 1)
+    return begin
+
+
+def cause_of(item: Item) -> str:
+    return f"{item.path[-1].why} {item.path[-1].label}"
+
+
+def test_two_handlers_of_the_same_outer_coroutine_are_two_causes(tmp_path: Path) -> None:
+    build = Builder()
+    request_that_runs(build, 1, 900, "busy", ["run_asgi", "/srv/app.py", 1], ["cpu", "/srv/app.py", 14])
+    request_that_runs(build, 3, 600, "blocked", ["run_asgi", "/srv/app.py", 1], ["report", "/srv/app.py", 7])
+    request_that_runs(build, 5, 800, "busy", ["run_asgi", "/srv/app.py", 1], ["cpu", "/srv/app.py", 15])
+    build.wait(build.at + 100)
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert [cause_of(item) for item in items] == ["cpu cpu (app.py:14)", "blocked report (app.py:7)"]
+    assert [item.others for item in items] == [5, 2]
+    assert all(item.path[0].why is Why.TURN for item in items)  # of those that they kept waiting
+
+
+def test_without_a_stall_each_long_step_is_a_cause(tmp_path: Path) -> None:
+    build = Builder()
+    request_that_runs(build, 1, 90)
+    request_that_runs(build, 3, 60)
+    build.wait(build.at + 100)
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert [item.path[-1].why for item in items] == [Why.OFF_CPU, Why.OFF_CPU]
+    assert [item.late for item in items] == pytest.approx([90e6, 60e6], rel=0.02)
+    assert [item.others for item in items] == [2, 2]
+
+
+def test_many_short_steps_of_a_coroutine_are_one_cause(tmp_path: Path) -> None:
+    build = Builder()
+    for first in (100, 200):
+        build.wait(build.at + 10)
+        build.begin(99, "start", SOON)
+        for number in range(50):
+            build.wake(first + number, "callback", SOON)
+        for number in range(50):
+            build.step(first + number, "callback", 0.9 + number / 1000, SOON)
+    build.wait(build.at + 10)
+    [item] = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert (item.path[-1].why, item.path[-1].count, item.culprit) == (Why.BEHIND, 49, None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "first"), [("stall", "blocked report (app.py:7)"), ("signal", "cpu cpu (app.py:14)")]
+)
+def test_the_stall_that_caused_the_dump_is_the_first_answer(tmp_path: Path, reason: str, first: str) -> None:
+    build = Builder()
+    report = ["report", "/srv/app.py", 7]
+    request_that_runs(build, 1, 700, "blocked", report)
+    request_that_runs(build, 3, 90_000, "busy", ["cpu", "/srv/app.py", 14])
+    begin = request_that_runs(build, 5, 600, "blocked", report)
+    build.wait(build.at + 100)
+    build.facts["reason"] = reason
+    items = slowest(Chains(model_of(build, tmp_path)), 2)
+    assert cause_of(items[0]) == first
+    assert len(items) == (2 if reason == "stall" else 1)  # the other one is small
+    assert (reason == "stall") == (abs(items[0].begin - build.ns(begin)) < 1e6)
+
+
+def test_the_step_that_stalled_is_the_first_answer_even_if_it_had_waited_for_longer(tmp_path: Path) -> None:
+    build = Builder()
+    programs.lock_across_an_await(build)
+    build.wait(1000)
+    build.wake(9, "handle", kind=Kind.SPAWN)
+    build.step(9, "handle", 0.1)
+    build.wait(5000)
+    build.begin(8, "refresh")
+    build.wake(9, "handle")
+    build.at += 0.1
+    build.site(9, ("handle", "/srv/app.py", 41), ("Lock.acquire", programs.LOCKS, 110))
+    build.step(9, "handle", 300)
+    build.stall("blocked", build.at - 300, build.at, stack=[["handle", "/srv/app.py", 43]])
+    build.facts["reason"] = "stall"
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert cause_of(items[0]) == "blocked handle (app.py:43)"
+    assert items[0].late == pytest.approx(300e6, rel=1e-3)
+    assert any(part.why is Why.LOCK for part in items[1].path)
+
+
+def test_a_stall_in_a_wait_is_the_first_answer_by_a_step_that_it_kept_waiting(tmp_path: Path) -> None:
+    build = Builder()
+    request_that_runs(build, 1, 900, "blocked", ["report", "/srv/app.py", 7])
+    build.wait(build.at + 300, events=1, gil=250)
+    build.stall("gil", build.at - 250, build.at)
+    programs.a_request_arrives(build, 5, "run_asgi")
+    build.step(5, "run_asgi", 0.2)
+    build.done(5)
+    build.wait(build.at + 100)
+    build.facts["reason"] = "stall"
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert [item.path[-1].why for item in items] == [Why.GIL, Why.BLOCKED]
 
 
 def test_a_late_event_is_blamed_on_the_wait_for_the_gil(tmp_path: Path) -> None:
