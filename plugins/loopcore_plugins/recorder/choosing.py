@@ -8,6 +8,7 @@ import heapq
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from loopcore.errors import UsageError
@@ -39,6 +40,8 @@ SMALL: Final = 100
 """What is later than one in so many of the latest is worth an answer, or a line."""
 _NAMED: Final = 20
 _DAY: Final = 86_400 * 10**9
+_CLOCK: Final = 1_000_000
+"""Nanoseconds of the last digit of the times that people read and give."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,11 +114,11 @@ def slowest(chains: Chains, count: int) -> list[Item]:
 
 
 def at_time(chains: Chains, moment: int, count: int) -> list[Item]:
-    """Return the latest of the steps that ran, or waited to run, at a time."""
+    """Return the latest of the steps that ran, or waited to run, at a time, or began to in the millisecond after."""
     found = []
     for step in chains.model.steps:
         begin = step.previous.end if step.previous is not None else chains.origin_of(step)
-        if begin <= moment <= step.end > begin:
+        if begin < moment + _CLOCK and moment <= step.end > begin:
             found.append((_score(chains, step), step))
     return _by_cause(_candidates(chains, found), count)
 
@@ -173,15 +176,17 @@ def moment_of(model: Model, wish: str) -> int:
             moment = recording.end - int(float(wish) * 1e9)
         else:
             clock, _, fraction = wish.partition(".")
-            hours, minutes, seconds = map(int, clock.split(":"))
+            of_day = datetime.strptime(clock, "%H:%M:%S")
             day = time.localtime((recording.end + recording.wall_ns) // 10**9)
-            second = int(time.mktime((*day[:3], hours, minutes, seconds, *day[6:8], -1)))
+            second = int(time.mktime((*day[:3], of_day.hour, of_day.minute, of_day.second, *day[6:8], -1)))
             moment = second * 10**9 + int(f"{fraction:0<9.9}") - recording.wall_ns
             if moment > recording.end:
                 moment -= _DAY  # of the day before
     except (ValueError, OverflowError):
-        raise UsageError(f"{wish!r} is not a time; give seconds before the end, or HH:MM:SS") from None
-    if not recording.begin <= moment <= recording.end:
+        raise UsageError(
+            f"{wish!r} is not a time; give seconds before the end, or HH:MM:SS from 00:00:00 to 23:59:59"
+        ) from None
+    if not recording.begin < moment + _CLOCK <= recording.end + _CLOCK:
         since, until = clock_of(model, recording.begin), clock_of(model, recording.end)
         raise UsageError(f"{wish!r} is not in the recording, which is from {since} to {until}")
     return moment

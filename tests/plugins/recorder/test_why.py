@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import random
 import re
 from collections.abc import Callable
@@ -461,9 +462,64 @@ def test_a_time_is_seconds_before_the_end_or_of_the_clock(dump: Path, capsys: An
         ("99", "is not in the recording, which is from"),
         ("noon", "is not a time"),
         ("1:2", "is not a"),
+        ("25:61:00", "'25:61:00' is not a time; give seconds before the end, or HH:MM:SS from 00:00:00 to 23:59:59"),
+        ("23:59:60", "is not a time"),
     ):
         with pytest.raises(UsageError, match=wrong):
             run(dump, "--at", wish)
+
+
+def test_a_time_that_was_printed_finds_what_began_then(tmp_path: Path, capsys: Any) -> None:
+    build = Builder()
+    build.wait(100.7)
+    build.step(1, "slow", 50)
+    build.wait(200)
+    path = build.write(tmp_path / "app.rec")
+    run(path)
+    times = re.search(r"from (\S+) to (\S+)", capsys.readouterr().out)
+    assert times is not None
+    assert times[1].endswith(".100")
+    for printed in times.groups():
+        run(path, "--at", printed)
+        assert "\n1. slow#1" in capsys.readouterr().out
+    run(path, "--at", times[1][:-1] + "1")
+    assert "\n1. slow#1" in capsys.readouterr().out
+    run(path, "--at", times[1][:-3] + "099")
+    assert "nothing in this recording was late" in capsys.readouterr().out
+    with pytest.raises(UsageError) as caught:
+        run(path, "--at", "99")
+    bounds = re.search(r"from (\S+) to (\S+)$", str(caught.value))
+    assert bounds is not None
+    for printed in bounds.groups():
+        run(path, "--at", printed)
+
+
+def test_the_request_of_a_stall_is_in_every_form_of_the_answer(tmp_path: Path, capsys: Any) -> None:
+    build = Builder()
+    begin = request_that_runs(build, 1, 600)
+    request = {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "span_id": "00f067aa0ba902b7"}
+    build.stall("blocked", begin, begin + 600, stack=[["report", "/srv/app.py", 7]], request=request)
+    build.stall("blocked", begin - 90, begin - 80)
+    request_that_runs(build, 3, 50)
+    path, page = build.write(tmp_path / "app.rec"), tmp_path / "why.html"
+    run(path, "--page", page)
+    words = f"request: trace_id {request['trace_id']}, span_id {request['span_id']}"
+    assert capsys.readouterr().out.count(f"  {words}\n") == 1
+    assert page.read_text(encoding="utf-8").count(f">{words}<") == 1
+    run(path, "--json")
+    assert [item["requests"] for item in json.loads(capsys.readouterr().out)["items"]] == [[request], []]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_files_are_for_their_owner_only(dump: Path, tmp_path: Path) -> None:
+    old, new, trace = tmp_path / "old.html", tmp_path / "new.html", tmp_path / "trace.json.gz"
+    old.touch(0o644)
+    run(dump, "--page", old)
+    run(dump, "--page", new, "--trace", trace)
+    assert [path.stat().st_mode & 0o777 for path in (old, new, trace)] == [0o600] * 3
+    umask = os.umask(0)
+    os.umask(umask)
+    assert umask != 0o077  # it is as before
 
 
 def test_json_has_the_whole_tree(dump: Path, capsys: Any) -> None:
