@@ -70,6 +70,8 @@ class Part:
     """The share is an estimate."""
     count: int = 1
     parts: "list[Part]" = field(default_factory=list)
+    step: Step | None = None
+    """The step that ran, of several the longest."""
 
     @property
     def key(self) -> tuple[str, Label | None, str]:
@@ -100,6 +102,9 @@ def _joined(group: list[Part]) -> Part:
         about=any(part.about for part in group),
         count=sum(part.count for part in group),
         parts=merged(inner),
+        step=max(
+            (part.step for part in group if part.step is not None), key=lambda step: step.end - step.begin, default=None
+        ),
     )
 
 

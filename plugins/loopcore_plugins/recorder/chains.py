@@ -40,6 +40,10 @@ class Chains:
         begin = self.origin_of(step) if step.previous is None else min(step.previous.end, step.begin)
         return begin, self._told(step, begin)
 
+    def run(self, step: Step) -> list[Part]:
+        """Return the parts of the time in which a step ran."""
+        return self._told(step, step.begin)
+
     def life(self, task: Task) -> tuple[int, int, list[Part]]:
         """Return when a task's life began and ended, which may be the end of the recording, and its parts."""
         begin, last = self.origin_of(task.steps[0]), task.steps[-1]
@@ -108,9 +112,8 @@ class Chains:
             if end > ran_from:
                 causes = of_step(self.model, step, ran_from, end)
                 note = "it had not returned" if step.is_open else ""
-                parts.append(
-                    Part(Why.RUNNING, end - ran_from, step.label, self.model.name_of(step), note, parts=causes)
-                )
+                who = self.model.name_of(step)
+                parts.append(Part(Why.RUNNING, end - ran_from, step.label, who, note, parts=causes, step=step))
             before = step.previous
             floor = begin if before is None else min(max(before.end, begin), ran_from)
             parts += self._waited(step, floor, ran_from, depth, own_code(step.sites) or site)
@@ -142,7 +145,8 @@ class Chains:
                 parts += of_wait(self.model, span, since, until)
             else:
                 causes = of_step(self.model, span, since, until)
-                parts.append(Part(Why.BEHIND, until - since, span.label, self.model.name_of(span), parts=causes))
+                who = self.model.name_of(span)
+                parts.append(Part(Why.BEHIND, until - since, span.label, who, parts=causes, step=span))
             at = until
         if end > at:
             parts.append(Part(Why.LOOP, end - at, parts=of_loop(self.model, at, end)))

@@ -6,7 +6,9 @@ Waiting for a client, a timer or the next item of a queue is not: most tasks do 
 
 import heapq
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from loopcore.errors import UsageError
@@ -38,9 +40,11 @@ SMALL: Final = 100
 """What is later than one in so many of the latest is worth an answer, or a line."""
 _NAMED: Final = 20
 _DAY: Final = 86_400 * 10**9
+_CLOCK: Final = 1_000_000
+"""Nanoseconds of the last digit of the times that people read and give."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Item:
     """Something that was late, explained: `parts` add up to `end - begin`."""
 
@@ -69,33 +73,68 @@ class Item:
         return path
 
     @property
-    def cause(self) -> tuple[object, ...]:
-        """What two items have in common that were late for the same cause."""
+    def culprit(self) -> Step | None:
+        """The step that took at least half of the time that the path ends with; None if it was many, or no step."""
+        part = next((part for part in reversed(self.path) if part.step is not None), None)
+        if part is None or part.step is None or (part.step.end - part.step.begin) * 2 < part.ns:
+            return None
+        return part.step
+
+    @property
+    def evidence(self) -> tuple[object, ...] | None:
+        """What all items have in common that were late for the same cause; None if only the culprit is known."""
         path = self.path
         last = path[-1]
         if last.why in (Why.RUN_QUEUE, Why.POOL, Why.COLLECTOR, Why.SUSPENDED):
             return (last.why,)
+        if last.why is Why.GIL:
+            return (last.why, last.who)
+        if last.why is Why.CPU and last.label is not None:
+            return (last.why, last.label.name, last.label.file)  # the line is only where it was seen
+        if last.why is Why.BLOCKED and last.label is not None:
+            return (last.why, last.label)
         lock = next((part for part in path if part.why in (Why.LOCK, Why.TASK)), None)
         if lock is not None and not any(part.why in (Why.RUNNING, Why.TURN) for part in path):
             return (lock.why, lock.label or self.step.label)
+        if self.culprit is not None:
+            return None
         named = next((part for part in reversed(path) if part.why in (Why.RUNNING, Why.BEHIND, Why.EXECUTOR)), last)
-        return (last.why if last.why is Why.GIL else named.label or named.why, last.who if last.why is Why.GIL else "")
+        return (named.label or named.why,)
 
 
 def slowest(chains: Chains, count: int) -> list[Item]:
-    """Return the `count` causes that made something late longest, each with the latest of its victims."""
+    """Return the `count` causes that made something late longest, each with the latest of its victims.
+
+    If a stall was the reason for the dump, it is the first.
+    """
     scored = [(_score(chains, step), step) for step in chains.model.steps]
-    return _by_cause(_candidates(chains, [each for each in scored if each[0] >= LEAST]), count)
+    items = _candidates(chains, [each for each in scored if each[0] >= LEAST])
+    first = _of_last_stall(chains, items) if chains.model.recording.facts.get("reason") == "stall" else []
+    return _by_cause([*items, *(item for item in first if item not in items)], count, first)
 
 
 def at_time(chains: Chains, moment: int, count: int) -> list[Item]:
-    """Return the latest of the steps that ran, or waited to run, at a time."""
+    """Return the latest of the steps that ran, or waited to run, at a time, or began to in the millisecond after."""
     found = []
     for step in chains.model.steps:
         begin = step.previous.end if step.previous is not None else chains.origin_of(step)
-        if begin <= moment <= step.end > begin:
+        if begin < moment + _CLOCK and moment <= step.end > begin:
             found.append((_score(chains, step), step))
     return _by_cause(_candidates(chains, found), count)
+
+
+def _of_last_stall(chains: Chains, items: list[Item]) -> list[Item]:
+    """Return the items that the last stall made late; if there are none, a new one of its longest step."""
+    if not chains.model.stalls:
+        return []
+    begin, end = chains.model.stalls[-1].begin, chains.model.stalls[-1].end
+    spans = chains.model.between(begin, end)
+    longest = max(spans, key=lambda span: min(span.end, end) - max(span.begin, begin), default=None)
+    if isinstance(longest, Step):
+        found = [item for item in items if item.culprit is longest]
+        return found or [_run(chains, longest)]
+    kept = [item for item in items if item.step.wait is longest is not None and item.begin < longest.end]
+    return [max(kept, key=lambda item: item.late)] if kept else []
 
 
 def _candidates(chains: Chains, scored: list[tuple[int, Step]]) -> list[Item]:
@@ -137,15 +176,17 @@ def moment_of(model: Model, wish: str) -> int:
             moment = recording.end - int(float(wish) * 1e9)
         else:
             clock, _, fraction = wish.partition(".")
-            hours, minutes, seconds = map(int, clock.split(":"))
+            of_day = datetime.strptime(clock, "%H:%M:%S")
             day = time.localtime((recording.end + recording.wall_ns) // 10**9)
-            second = int(time.mktime((*day[:3], hours, minutes, seconds, *day[6:8], -1)))
+            second = int(time.mktime((*day[:3], of_day.hour, of_day.minute, of_day.second, *day[6:8], -1)))
             moment = second * 10**9 + int(f"{fraction:0<9.9}") - recording.wall_ns
             if moment > recording.end:
                 moment -= _DAY  # of the day before
     except (ValueError, OverflowError):
-        raise UsageError(f"{wish!r} is not a time; give seconds before the end, or HH:MM:SS") from None
-    if not recording.begin <= moment <= recording.end:
+        raise UsageError(
+            f"{wish!r} is not a time; give seconds before the end, or HH:MM:SS from 00:00:00 to 23:59:59"
+        ) from None
+    if not recording.begin < moment + _CLOCK <= recording.end + _CLOCK:
         since, until = clock_of(model, recording.begin), clock_of(model, recording.end)
         raise UsageError(f"{wish!r} is not in the recording, which is from {since} to {until}")
     return moment
@@ -157,25 +198,38 @@ def clock_of(model: Model, at: int, digits: int = 3) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds)) + f".{rest:09}"[: digits + 1]
 
 
-def _by_cause(items: list[Item], count: int) -> list[Item]:
-    """Return an item for each cause, the latest first: a task that was kept waiting, if there is one."""
+def _by_cause(items: list[Item], count: int, first: Sequence[Item] = ()) -> list[Item]:
+    """Return an item for each cause, the latest first: a task that was kept waiting, if there is one.
+
+    The causes of the items `first` come before all others.
+    """
+    known: dict[Step | None, tuple[object, ...]] = {}
+    for item in items:
+        if item.evidence is not None:
+            known.setdefault(item.culprit, item.evidence)
     groups: dict[tuple[object, ...], list[Item]] = {}
     for item in items:
-        groups.setdefault(item.cause, []).append(item)
+        groups.setdefault(item.evidence or known.get(item.culprit) or (item.culprit,), []).append(item)
     chosen = []
     for group in groups.values():
-        latest = max(item.late for item in group)
-        late = [item for item in group if item.late * 2 >= latest]
+        about = [item for item in group if item in first]
+        latest = max(item.late for item in about or group)
+        late = [item for item in about or group if item.late * 2 >= latest]
         best = max(late, key=lambda item: (item.step.task is not None, item.path[0].why is not Why.RUNNING, item.late))
         best.others = sum(item.others + 1 for item in group) - 1
-        chosen.append(best)
-    chosen.sort(key=lambda item: -item.late)
-    return [item for item in chosen[:count] if item.late * SMALL >= chosen[0].late]
+        chosen.append((bool(about), best))
+    chosen.sort(key=lambda each: (not each[0], -each[1].late))
+    least = max((item.late for _, item in chosen), default=0)
+    return [item for is_first, item in chosen[:count] if is_first or item.late * SMALL >= least]
 
 
 def _item(chains: Chains, step: Step, late: int) -> Item:
     begin, parts = chains.leg(step)
     return Item(name_of(step), begin, step.end, parts, step, late)
+
+
+def _run(chains: Chains, step: Step) -> Item:
+    return Item(name_of(step), step.begin, step.end, chains.run(step), step, step.end - step.begin)
 
 
 def _life(chains: Chains, task: Task, late: int, others: int) -> Item:

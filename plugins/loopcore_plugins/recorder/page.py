@@ -17,6 +17,7 @@ from loopcore_plugins.recorder.telling import (
     requests_of,
     summary_of,
     text_of,
+    text_of_request,
 )
 
 
@@ -35,12 +36,16 @@ def make_page(items: list[Item], model: Model) -> str:
 def _section(item: Item, model: Model) -> str:
     whole = max(item.end - item.begin, 1)
     times = f"{duration(item.end - item.begin)} from {clock_of(model, item.begin)} to {clock_of(model, item.end)}"
-    notes = "; ".join(filter(None, (times, others_of(item), *requests_of(item, model))))
+    notes = ["; ".join(filter(None, (times, others_of(item)))), *map(text_of_request, requests_of(item, model))]
     return (
         f'<section class="card"><h2>{_text(item.name)}: <b>{duration(item.late)}</b> late</h2>'
-        f'<p class="why">{_text(summary_of(item))}</p><p class="note">{_text(notes)}</p>'
+        f'<p class="why">{_text(summary_of(item))}</p>{_notes(notes)}'
         f"{_list(item.parts, whole)}</section>"
     )
+
+
+def _notes(notes: list[str]) -> str:
+    return "".join(f'<p class="note">{_text(note)}</p>' for note in notes)
 
 
 def _list(parts: list[Part], whole: int) -> str:

@@ -7,6 +7,7 @@ A file may be cut off or damaged: a process dies in the middle of a record. Ever
 import json
 import os
 import re
+import stat
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -94,7 +95,7 @@ class Busy(NamedTuple):
 
 @dataclass
 class Recording:
-    """What a file holds. `facts` is empty for a mapped file."""
+    """What a file holds. `facts` is empty for a mapped file, and for a dump without its end."""
 
     path: Path
     pid: int
@@ -113,14 +114,14 @@ class Recording:
     stacks: dict[int, list[Label]] = field(default_factory=dict)
     """Where they were suspended, outermost first."""
     problems: list[str] = field(default_factory=list)
+    is_dump: bool = False
+    """Of a mapped file it is False."""
+    is_cut_off: bool = False
+    """The file is shorter than its header says."""
 
     @property
     def begin(self) -> int:
         return self.events[0].at if self.events else self.end
-
-    @property
-    def is_dump(self) -> bool:
-        return bool(self.facts)
 
     def label(self, number: int) -> Label:
         """Return a label; UNKNOWN if the file has no such."""
@@ -139,6 +140,8 @@ class _Raw(NamedTuple):
 
 def read(path: Path) -> Recording:
     """Return what is in a dump or a mapped file. Raises UsageError if it is neither, OSError."""
+    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe may never end
+        raise UsageError(f"{path} is not a regular file; give a file that `loopcore dump` or the plugin recorder wrote")
     content = path.read_bytes()
     if len(content) < HEADER or int.from_bytes(content[:8], "little") != MAGIC:
         raise UsageError(f"{path} is not a recording; give a file that `loopcore dump` or the plugin recorder wrote")
@@ -153,7 +156,8 @@ def read(path: Path) -> Recording:
         raise UsageError(f"{path} has a damaged header, so it cannot be read; take another dump")
     problems: list[str] = []
     facts = _facts(content, header, problems)
-    records = _records(content, capacity, header[Word.WRITTEN], bool(facts), problems)
+    is_dump = header[Word.FACTS] > 0
+    records = _records(content, capacity, header[Word.WRITTEN], is_dump, problems)
     stalls = _several(_stall, facts.get("stalls"))
     events, end = _timed(records, [stall.end for stall in stalls], problems)
     at = facts.get("at_ns")
@@ -171,6 +175,8 @@ def read(path: Path) -> Recording:
         names=dict(_several(lambda task: (int(task["who"]), str(task["name"])), facts.get("tasks"))),
         stacks=dict(_several(lambda task: (int(task["who"]), [*map(_place, task["stack"])]), facts.get("tasks"))),
         problems=problems,
+        is_dump=is_dump,
+        is_cut_off=len(content) < header[Word.LABELS_AT] + header[Word.LABELS_SIZE] + header[Word.FACTS],
     )
     strange = sum(event.label != OTHER_LABEL and event.label > len(recording.labels) for event in events if _has(event))
     if strange:
@@ -204,7 +210,7 @@ def _stall(each: dict[str, Any]) -> Stall:
         cpu_ns=int(each["cpu_seconds"] * 1e9),
         stack=tuple(_place(frame) for frame in each.get("stack") or ()),
         holder=_holder(each["holder"]) if each.get("holder") else None,
-        request=each.get("request"),
+        request=each["request"] if isinstance(each.get("request"), dict) else None,
     )
 
 

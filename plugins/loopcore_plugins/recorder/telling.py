@@ -86,7 +86,10 @@ def overview(model: Model) -> list[str]:
     more += [f"Python {shorten(facts['python'])}"] if facts.get("python") else []
     took = duration(max(recording.end - recording.begin, 0))
     lines = [f"{program} ({', '.join(more)}): {took} up to {clock_of(model, recording.end)}"]
-    if recording.is_dump:
+    if recording.is_dump and not facts:
+        what = "cut off" if recording.is_cut_off else "damaged"
+        lines.append(f"the file is {what}, so the reason for the dump is unknown")
+    elif recording.is_dump:
         detail = f": {shorten(facts['detail'], LONGEST)}" if facts.get("detail") else ""
         lines.append(f"dumped at: {shorten(facts.get('reason') or 'unknown')}{detail}")
     else:
@@ -130,7 +133,7 @@ def item_lines(item: Item, model: Model, branches: Branches = FINE) -> list[str]
     times = f"from {clock_of(model, item.begin)} to {clock_of(model, item.end)}"
     lines = [f"{printable(item.name)}: {duration(item.late)} late", f"  why: {summary_of(item)}"]
     lines += [f"  {others_of(item)}"] if item.others else []
-    lines += [f"  request: {shorten(each, LONGEST)}" for each in requests_of(item, model)]
+    lines += [f"  {text_of_request(each)}" for each in requests_of(item, model)]
     lines.append(_row(duration(item.end - item.begin), item.end - item.begin, whole, times))
     lines += _tree(item.parts, whole, branches, "")
     return lines
@@ -167,10 +170,15 @@ def amount_of(part: Part) -> str:
     return f"~{duration(part.ns)}" if part.about else duration(part.ns)
 
 
-def requests_of(item: Item, model: Model) -> list[str]:
-    """Return the requests of the stalls in that time."""
-    found = [stall.request for stall in model.stalls if stall.end > item.begin and stall.begin < item.end]
-    return [", ".join(f"{key} {value}" for key, value in each.items()) for each in found if each]
+def requests_of(item: Item, model: Model) -> list[dict[str, Any]]:
+    """Return the requests of the stalls in that time, as the watchdog reported them: trace_id, span_id."""
+    stalls = (stall for stall in model.stalls if stall.end > item.begin and stall.begin < item.end)
+    return [stall.request for stall in stalls if stall.request]
+
+
+def text_of_request(request: dict[str, Any]) -> str:
+    """Return a request in words."""
+    return shorten(f"request: {', '.join(f'{key} {value}' for key, value in request.items())}", LONGEST)
 
 
 def as_json(items: list[Item], model: Model) -> dict[str, Any]:
@@ -190,6 +198,7 @@ def as_json(items: list[Item], model: Model) -> dict[str, Any]:
                 "why": summary_of(item),
                 "late_ns": item.late,
                 "others": item.others,
+                "requests": requests_of(item, model),
                 "begin_ns": item.begin,
                 "end_ns": item.end,
                 "parts": [_part_json(part) for part in item.parts],

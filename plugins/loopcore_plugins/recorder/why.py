@@ -6,6 +6,7 @@
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -70,13 +71,16 @@ def _act(arguments: argparse.Namespace) -> int:
         items = slowest(chains, arguments.slowest)
     for target, write in (
         (arguments.trace, lambda target: export(model, target)),
-        (arguments.page, lambda target: target.write_text(make_page(items, model), encoding="utf-8")),
+        (arguments.page, lambda target: _write_page(target, make_page(items, model))),
     ):
         if target is not None:
+            umask = os.umask(0o077)  # as private as the dump
             try:
                 write(target)
             except OSError as exc:
                 raise UsageError(f"{target} cannot be written: {exc.strerror}") from None
+            finally:
+                os.umask(umask)
     if arguments.json:
         print(json.dumps(as_json(items, model), indent=2))
     else:
@@ -85,6 +89,12 @@ def _act(arguments: argparse.Namespace) -> int:
             if target is not None:
                 print(f"{target} is written")
     return 0
+
+
+def _write_page(path: Path, page: str) -> None:
+    if path.is_file():
+        path.chmod(0o600)  # an older page may be readable by others
+    path.write_text(page, encoding="utf-8")
 
 
 def _doing(model: Model, moment: int) -> str:

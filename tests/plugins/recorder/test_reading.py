@@ -1,5 +1,6 @@
 """Files of every kind: whole, wrapped around, cut off, damaged, foreign."""
 
+import os
 import random
 import struct
 from pathlib import Path
@@ -97,6 +98,29 @@ def test_a_file_that_is_cut_off_is_read_as_far_as_it_goes(path: Path, size: int)
     recording = read(path)
     assert recording.problems
     explained(recording)
+
+
+def test_a_dump_that_is_cut_off_is_not_the_file_of_a_killed_process(path: Path) -> None:
+    build = Builder(capacity=16)
+    for _ in range(40):
+        build.step(1, "callback", 1.0)
+        build.wait(build.at + 1.0)
+    content = build.content()
+    for torn, what in ((content[:-9], "cut off"), (content[:-9] + b"\xff" * 9, "damaged")):
+        path.write_bytes(torn)
+        recording = read(path)
+        assert f"the file is {what}, so the reason for the dump is unknown" in overview(Model(recording))
+        assert not any("killed" in line for line in overview(Model(recording)))
+        assert len(recording.events) == 16  # the oldest record of a dump is whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(UsageError, match=r"is not a regular file; give a file that `loopcore dump`"):
+            read(path)
 
 
 def test_a_half_written_record_is_left_out(path: Path) -> None:

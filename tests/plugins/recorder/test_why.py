@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import random
 import re
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from loopcore.errors import UsageError
 from loopcore_plugins.recorder.causes import Part, Why
 from loopcore_plugins.recorder.chains import Chains
-from loopcore_plugins.recorder.choosing import at_time, lives, slowest
+from loopcore_plugins.recorder.choosing import Item, at_time, lives, slowest
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.model import Model
 from loopcore_plugins.recorder.reading import read
@@ -155,6 +156,121 @@ def test_a_stall_with_many_victims_does_not_hide_a_smaller_cause(tmp_path: Path)
     stalled, other = slowest(Chains(model_of(build, tmp_path)), 5)
     assert stalled.others == pytest.approx(1000, abs=3)
     assert other.step.label.name == "other"
+
+
+def request_that_runs(build: Builder, who: int, took: float, cause: str = "", *stack: list[Any]) -> float:
+    """A request whose handler is one long step, as under uvicorn: the coroutine is that of any other request.
+
+    Returns when the step began. With a cause, the watchdog saw it.
+    """
+    build.wait(build.at + 100, events=1)
+    programs.a_request_arrives(build, who, "run_asgi")
+    begin = build.at
+    build.clocks(begin)
+    build.step(who, "run_asgi", took)
+    build.done(who)
+    if cause:
+        build.stall(cause, begin, build.at, cpu=took if cause == "busy" else 0, stack=[*stack])
+    build.record(Kind.WAIT)
+    build.clocks(begin + (took if cause == "busy" else 0))
+    build.at += 0.01
+    build.tick(1)
+    programs.a_request_arrives(build, who + 1, "run_asgi")
+    build.step(who + 1, "run_asgi", 0.2)
+    build.done(who + 1)
+    return begin
+
+
+def cause_of(item: Item) -> str:
+    return f"{item.path[-1].why} {item.path[-1].label}"
+
+
+def test_two_handlers_of_the_same_outer_coroutine_are_two_causes(tmp_path: Path) -> None:
+    build = Builder()
+    request_that_runs(build, 1, 900, "busy", ["run_asgi", "/srv/app.py", 1], ["cpu", "/srv/app.py", 14])
+    request_that_runs(build, 3, 600, "blocked", ["run_asgi", "/srv/app.py", 1], ["report", "/srv/app.py", 7])
+    request_that_runs(build, 5, 800, "busy", ["run_asgi", "/srv/app.py", 1], ["cpu", "/srv/app.py", 15])
+    build.wait(build.at + 100)
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert [cause_of(item) for item in items] == ["cpu cpu (app.py:14)", "blocked report (app.py:7)"]
+    assert [item.others for item in items] == [5, 2]
+    assert all(item.path[0].why is Why.TURN for item in items)  # of those that they kept waiting
+
+
+def test_without_a_stall_each_long_step_is_a_cause(tmp_path: Path) -> None:
+    build = Builder()
+    request_that_runs(build, 1, 90)
+    request_that_runs(build, 3, 60)
+    build.wait(build.at + 100)
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert [item.path[-1].why for item in items] == [Why.OFF_CPU, Why.OFF_CPU]
+    assert [item.late for item in items] == pytest.approx([90e6, 60e6], rel=0.02)
+    assert [item.others for item in items] == [2, 2]
+
+
+def test_many_short_steps_of_a_coroutine_are_one_cause(tmp_path: Path) -> None:
+    build = Builder()
+    for first in (100, 200):
+        build.wait(build.at + 10)
+        build.begin(99, "start", SOON)
+        for number in range(50):
+            build.wake(first + number, "callback", SOON)
+        for number in range(50):
+            build.step(first + number, "callback", 0.9 + number / 1000, SOON)
+    build.wait(build.at + 10)
+    [item] = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert (item.path[-1].why, item.path[-1].count, item.culprit) == (Why.BEHIND, 49, None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "first"), [("stall", "blocked report (app.py:7)"), ("signal", "cpu cpu (app.py:14)")]
+)
+def test_the_stall_that_caused_the_dump_is_the_first_answer(tmp_path: Path, reason: str, first: str) -> None:
+    build = Builder()
+    report = ["report", "/srv/app.py", 7]
+    request_that_runs(build, 1, 700, "blocked", report)
+    request_that_runs(build, 3, 90_000, "busy", ["cpu", "/srv/app.py", 14])
+    begin = request_that_runs(build, 5, 600, "blocked", report)
+    build.wait(build.at + 100)
+    build.facts["reason"] = reason
+    items = slowest(Chains(model_of(build, tmp_path)), 2)
+    assert cause_of(items[0]) == first
+    assert len(items) == (2 if reason == "stall" else 1)  # the other one is small
+    assert (reason == "stall") == (abs(items[0].begin - build.ns(begin)) < 1e6)
+
+
+def test_the_step_that_stalled_is_the_first_answer_even_if_it_had_waited_for_longer(tmp_path: Path) -> None:
+    build = Builder()
+    programs.lock_across_an_await(build)
+    build.wait(1000)
+    build.wake(9, "handle", kind=Kind.SPAWN)
+    build.step(9, "handle", 0.1)
+    build.wait(5000)
+    build.begin(8, "refresh")
+    build.wake(9, "handle")
+    build.at += 0.1
+    build.site(9, ("handle", "/srv/app.py", 41), ("Lock.acquire", programs.LOCKS, 110))
+    build.step(9, "handle", 300)
+    build.stall("blocked", build.at - 300, build.at, stack=[["handle", "/srv/app.py", 43]])
+    build.facts["reason"] = "stall"
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert cause_of(items[0]) == "blocked handle (app.py:43)"
+    assert items[0].late == pytest.approx(300e6, rel=1e-3)
+    assert any(part.why is Why.LOCK for part in items[1].path)
+
+
+def test_a_stall_in_a_wait_is_the_first_answer_by_a_step_that_it_kept_waiting(tmp_path: Path) -> None:
+    build = Builder()
+    request_that_runs(build, 1, 900, "blocked", ["report", "/srv/app.py", 7])
+    build.wait(build.at + 300, events=1, gil=250)
+    build.stall("gil", build.at - 250, build.at)
+    programs.a_request_arrives(build, 5, "run_asgi")
+    build.step(5, "run_asgi", 0.2)
+    build.done(5)
+    build.wait(build.at + 100)
+    build.facts["reason"] = "stall"
+    items = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert [item.path[-1].why for item in items] == [Why.GIL, Why.BLOCKED]
 
 
 def test_a_late_event_is_blamed_on_the_wait_for_the_gil(tmp_path: Path) -> None:
@@ -346,9 +462,64 @@ def test_a_time_is_seconds_before_the_end_or_of_the_clock(dump: Path, capsys: An
         ("99", "is not in the recording, which is from"),
         ("noon", "is not a time"),
         ("1:2", "is not a"),
+        ("25:61:00", "'25:61:00' is not a time; give seconds before the end, or HH:MM:SS from 00:00:00 to 23:59:59"),
+        ("23:59:60", "is not a time"),
     ):
         with pytest.raises(UsageError, match=wrong):
             run(dump, "--at", wish)
+
+
+def test_a_time_that_was_printed_finds_what_began_then(tmp_path: Path, capsys: Any) -> None:
+    build = Builder()
+    build.wait(100.7)
+    build.step(1, "slow", 50)
+    build.wait(200)
+    path = build.write(tmp_path / "app.rec")
+    run(path)
+    times = re.search(r"from (\S+) to (\S+)", capsys.readouterr().out)
+    assert times is not None
+    assert times[1].endswith(".100")
+    for printed in times.groups():
+        run(path, "--at", printed)
+        assert "\n1. slow#1" in capsys.readouterr().out
+    run(path, "--at", times[1][:-1] + "1")
+    assert "\n1. slow#1" in capsys.readouterr().out
+    run(path, "--at", times[1][:-3] + "099")
+    assert "nothing in this recording was late" in capsys.readouterr().out
+    with pytest.raises(UsageError) as caught:
+        run(path, "--at", "99")
+    bounds = re.search(r"from (\S+) to (\S+)$", str(caught.value))
+    assert bounds is not None
+    for printed in bounds.groups():
+        run(path, "--at", printed)
+
+
+def test_the_request_of_a_stall_is_in_every_form_of_the_answer(tmp_path: Path, capsys: Any) -> None:
+    build = Builder()
+    begin = request_that_runs(build, 1, 600)
+    request = {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "span_id": "00f067aa0ba902b7"}
+    build.stall("blocked", begin, begin + 600, stack=[["report", "/srv/app.py", 7]], request=request)
+    build.stall("blocked", begin - 90, begin - 80)
+    request_that_runs(build, 3, 50)
+    path, page = build.write(tmp_path / "app.rec"), tmp_path / "why.html"
+    run(path, "--page", page)
+    words = f"request: trace_id {request['trace_id']}, span_id {request['span_id']}"
+    assert capsys.readouterr().out.count(f"  {words}\n") == 1
+    assert page.read_text(encoding="utf-8").count(f">{words}<") == 1
+    run(path, "--json")
+    assert [item["requests"] for item in json.loads(capsys.readouterr().out)["items"]] == [[request], []]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_files_are_for_their_owner_only(dump: Path, tmp_path: Path) -> None:
+    old, new, trace = tmp_path / "old.html", tmp_path / "new.html", tmp_path / "trace.json.gz"
+    old.touch(0o644)
+    run(dump, "--page", old)
+    run(dump, "--page", new, "--trace", trace)
+    assert [path.stat().st_mode & 0o777 for path in (old, new, trace)] == [0o600] * 3
+    umask = os.umask(0)
+    os.umask(umask)
+    assert umask != 0o077  # it is as before
 
 
 def test_json_has_the_whole_tree(dump: Path, capsys: Any) -> None:
