@@ -214,7 +214,7 @@ def _kind_of(step: Step, waker: Step) -> Why:
         name, file = inner.name.rpartition(".")[2], inner.file.replace("\\", "/").rpartition("/")[2]
         if name == "acquire" or inner.name.endswith(("Lock.__aenter__", "Semaphore.__aenter__")):
             return Why.LOCK
-        if "queue" in file.lower() or inner.name.startswith(("Queue.", "Stream.")):
+        if file == "queues.py" or inner.name.startswith(("Queue.", "Stream.")):
             return Why.QUEUE
         if inner.name.partition(".")[0] in ("Event", "Condition", "Barrier"):
             return Why.EVENT

@@ -17,6 +17,8 @@ from loopcore_plugins.recorder.reading import Event, Label, Recording, Stall
 ANYIO: Final = "AnyIO worker thread"
 """The name of all of anyio's threads."""
 LONG_GIL_WAIT: Final = 1_000_000
+DELIVER: Final = "deliver"
+"""The callback by which an executor's result comes to the loop (`loopcore.services.delivery`)."""
 TIMER: Final = 2
 IO: Final = 3
 TASK: Final = 4
@@ -205,7 +207,7 @@ class _Builder:
         self._alive: dict[int, Task] = {}
         self._names: dict[int, str] = {}
         self._jobs: dict[int, Job] = {}
-        self._over: deque[Job] = deque()  # jobs that are over, whose POST comes next
+        self._over: list[Job] = []  # jobs that are over, and whose results have not been delivered yet
         self._job: Job | None = None
         self._deadlines: deque[int] = deque()
         self._sites: dict[int, list[Label]] = {}
@@ -332,11 +334,18 @@ class _Builder:
     def _woken(self, event: Event) -> None:
         by = None if event.kind is Kind.POST else self._step
         wake = Wake(event.at, event.kind, by)
-        if event.kind is Kind.POST and self._over:
-            wake.job = self._over.popleft()
+        if by is not None and event.kind is Kind.WAKE and by.wake is not None and by.wake.job is None:
+            self._deliver(by, by.wake, self._alive.get(event.who))
         self._wakes[event.who] = wake
         if event.kind is Kind.SPAWN:
             self._new_task(event, wake)
+
+    def _deliver(self, step: Step, wake: Wake, task: Task | None) -> None:
+        """If `step` delivers the result of a job, find the job: that of the task it wakes, or else the oldest."""
+        if wake.kind is Kind.POST and step.label.name.rpartition(".")[2] == DELIVER and self._over:
+            own = (job for job in self._over if task is not None and job.by is not None and job.by.task is task)
+            wake.job = next(own, self._over[0])
+            self._over.remove(wake.job)
 
     def _named(self, event: Event) -> None:
         name = self._label(event).name

@@ -261,16 +261,17 @@ def _labels(content: bytes, header: dict[Word, int], problems: list[str]) -> lis
 
 def _records(content: bytes, capacity: int, written: int, is_dump: bool, problems: list[str]) -> list[_Raw]:
     """Return the records, oldest first."""
-    held = min(capacity, (len(content) - HEADER) // RECORD)
+    held = max(min(capacity, (len(content) - HEADER) // RECORD), 0)
     if held < min(written, capacity):
         problems.append(f"the file is cut off: {held} of {min(written, capacity)} records are in it")
     # The process may have been killed while it replaced the oldest record of a full ring.
     first = max(written - capacity, 0) + (written >= capacity and not is_dump)
     records, strange = [], 0
-    for number in range(first, written):
-        place = number % capacity
-        if place >= held:
+    newest = written - 1
+    for number in sorted(newest - (newest - place) % capacity for place in range(held)):
+        if number < first:
             continue
+        place = number % capacity
         word, who = struct.unpack_from("<QQ", content, HEADER + place * RECORD)
         kind = _KINDS[word & 0xFF]
         if kind is None:
