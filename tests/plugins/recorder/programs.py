@@ -53,7 +53,7 @@ def thread_holds_the_gil(build: Builder) -> None:
 
 
 def full_executor(build: Builder) -> None:
-    """The request's job waits 400 ms for a thread, and runs for 20 ms."""
+    """The request's job waits 400 ms for a thread, and runs for 20 ms; another thread posts before it does."""
     build.submit(901, "resize")
     build.submit(902, "resize")
     build.wait(100, events=1)
@@ -68,6 +68,8 @@ def full_executor(build: Builder) -> None:
         build.step(CALLBACK + number, "deliver", 0.1, THREADSAFE)
     build.wait(520.5)
     build.job(903, "look_up", started=500.4, ended=520.4)
+    build.wake(OTHER, "posted", THREADSAFE, Kind.POST)
+    build.step(OTHER, "posted", 0.1, THREADSAFE)
     build.wake(CALLBACK, "deliver", THREADSAFE, Kind.POST)
     build.begin(CALLBACK, "deliver", THREADSAFE)
     build.wake(REQUEST, "handle")
