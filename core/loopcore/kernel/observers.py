@@ -1,7 +1,7 @@
 """Observers: what the loop tells its observers, and which events are wanted at all.
 
 The observers of a loop are those that its plugins have made (`loopcore_make_observer`), and the meter. The parts of the
-loop test `wants` before they describe an event, so that an event that nobody wants costs nothing else.
+loop test `wants` before they describe an event, so that an event that no observer wants costs nothing else.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ class Observers:
         self._made = made
 
     def adopt(self, meter: Observer | None) -> None:
-        """Adopt the observers as they are now, and what they want; `meter` is the loop's own, if it has one."""
+        """Note which observers there are, and what they want; `meter` is the loop's own, if it has one."""
         present = [] if meter is None else [meter]
         present += [observer for _, observer in self._made or ()]  # or None: the loop was never initialised
         self._present = tuple(present)

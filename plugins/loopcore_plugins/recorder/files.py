@@ -74,7 +74,7 @@ def map_new(path: Path, size: int) -> mmap.mmap:
 def keep_earlier(path: Path) -> None:
     """Rename the file of a process that did not end in order: it is what the recording was for.
 
-    Raises UsageError if another process uses it, or if it is no recording.
+    Raises UsageError if another process uses it, or if it is not a recording.
     """
     try:
         with open(path, "r+b") as file:

@@ -10,7 +10,7 @@ All numbers are little-endian and unsigned, of 64 bits unless stated otherwise. 
 - in a dump only: a JSON object, `Word.FACTS` bytes long (tasks, stalls, the reason; see `Facts`).
 
 A record is two words. The first has, from the lowest bit: the kind (8 bits), an argument (8), a label (16), a time
-(32). The second is `who`: the identity of what it concerns (for a callback or task its address), or a number.
+(32). The second is `who`: an identity (of a callback or task: its address), or a number.
 
 The time of a record is in steps of a fast counter since the last TICK; `Kind.TICK` itself has the steps since the
 previous TICK, and the time of CLOCK_MONOTONIC in nanoseconds as `who`. From the ticks a reader learns how long a step
