@@ -81,6 +81,8 @@ class Observers:
 
 
 def _checked(made: Any) -> Observer | None:
+    if isinstance(made, Observer) and not getattr(made, "wants", 0):
+        raise UsageError(f"{made!r} wants no events: call Observer.__init__, with the events or without")
     if made is None or isinstance(made, Observer):
         return made
     raise UsageError(f"loopcore_make_observer returned {made!r}, not a loopcore.hooks.observer.Observer")

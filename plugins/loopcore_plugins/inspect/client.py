@@ -128,7 +128,8 @@ def find(wish: str) -> list[Address]:
     if not found:
         start = "to inspect a program, start it as in: loopcore run --plugin inspect FILE"
         if wish == "all":
-            raise UsageError(f"no program can be inspected here; {start} (looked in {places.folder()})")
+            other = "or give the number of one that was not, as in loopcore ps PID (Linux, Python 3.14)"
+            raise UsageError(f"no program can be inspected here; {start}, {other} (looked in {places.folder()})")
         exists = places.exists(int(pid))
         what = f"process {wish} cannot be inspected" if exists else f"there is no process {pid}"
         others = ", ".join(sorted({str(each.pid) for each in known}))

@@ -198,3 +198,12 @@ def test_what_is_about_to_run_is_not_lost_either(loop: Any) -> None:
         loop.run_forever()
     run(loop)
     assert ran == [1]
+
+
+def test_an_observer_without_init_is_refused(loop: Any) -> None:
+    class Forgetful(Notes):
+        def __init__(self) -> None:
+            self.notes = []
+
+    with pytest.raises(UsageError, match=r"call Observer\.__init__"):
+        loop.probes.register(Forgetful())
