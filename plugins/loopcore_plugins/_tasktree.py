@@ -99,8 +99,14 @@ def awaiting(views: dict[int, TaskView], task_id: int) -> list[TaskView]:
     return list(found.values())
 
 
+def state_of(task: Any, is_running: bool) -> State:
+    """Return the state of a task that is not done."""
+    waiter = getattr(task, "_fut_waiter", None)
+    return "running" if is_running else "ready" if waiter is None or waiter.done() else "waiting"
+
+
 def coroutine_stack(coro: Any) -> tuple[Place, ...]:
-    """Return the places of `coro` and of what it awaits, outermost first.
+    """Return the places of `coro` and of the coroutines that it awaits, outermost first.
 
     The last may be the first line of a function that a thread of anyio runs for it, which has no coroutine.
     """
@@ -153,7 +159,7 @@ def _view(task: Any, is_running: bool, waiters: dict[int, list[Any]]) -> TaskVie
     coro = task.get_coro()
     waiter = task._fut_waiter
     stack = coroutine_stack(coro)
-    state: State = "running" if is_running else "ready" if waiter is None or waiter.done() else "waiting"
+    state = state_of(task, is_running)
     return TaskView(
         id=id(task),
         name=task.get_name(),

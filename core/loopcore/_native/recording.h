@@ -9,7 +9,7 @@
 #include <x86intrin.h>
 #endif
 
-/* Steps of a counter that never stops. A reader derives the length of a step, a few ns, from the clock beside it. */
+/* Steps of a counter that never stops. A reader derives the length of a step, a few ns, from the clock. */
 static inline unsigned long long
 loopcore_counter(void)
 {

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def counter() -> int:
-    """Return the steps of a counter that never stops. A reader derives their length from the clock beside it."""
+    """Return the steps of a counter that never stops. A reader derives their length from the clock."""
     return time.monotonic_ns() >> 2
 
 

@@ -53,7 +53,8 @@ CANCELLED: Final = 3
 class Entry:
     """What a loop runs, as an observer receives it: a handle, a step of a task, one half of a transport.
 
-    The methods are C functions, for compiled observers.
+    The methods are C functions, for compiled observers. Thread: the loop's own. A label is for one observer: a task has
+    room for one number.
     """
 
     __slots__ = ()

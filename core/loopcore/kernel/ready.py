@@ -44,7 +44,7 @@ class ReadyQueue:
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
         self._mask: int = SMALL_RING - 1
-        # Above this many entries `push` does more than write one: when the ring is full; always, if observers are told.
+        # Above this many entries `push` does more than write one: if the ring is full; always, if there are observers.
         self._limit: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0

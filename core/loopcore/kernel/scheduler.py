@@ -704,7 +704,7 @@ class Scheduler:
         self._note_observers()
 
     def _note_observers(self) -> None:
-        """Choose the runner and the tick for the present observers, and what they are told."""
+        """Choose the runner and the tick for the present observers, and the events to report to them."""
         self._observers.adopt(self._sampler)
         wants = self._observers.wants
         self._ready.report_to(self._observers if wants & _QUEUED else None)

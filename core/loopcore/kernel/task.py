@@ -379,7 +379,7 @@ class Task(Future):
             self._scheduler.probes.fire(hook, self._loop, seen(self))
 
     def _tell(self, event: int) -> None:
-        # `_wakeup` is a callback of its own: this is about the step within it.
+        # `_wakeup` is a callback like any other; this reports the step within it.
         if self._scheduler is not None and self._scheduler._observers.wants & event:
             self._scheduler._observers.report(event, self, _TASK)
 

@@ -19,7 +19,8 @@ class DirectPort:
     """Whether an observer asks for `gil_steps`."""
     gil_steps: int
     """For how long the thread waited for the GIL after the last wait, in steps of `counter` of
-    `loopcore/_native/recording.h`. A backend that cannot tell leaves it alone."""
+    `loopcore/_native/recording.h`. Only a wait that released the GIL sets it, and only if the
+    backend can tell."""
 
     def wait(self, timeout: float | None) -> Sequence[Any]:
         """Wait for at most `timeout` seconds, as in the port. The backend must override it: NotImplementedError."""

@@ -463,7 +463,7 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
         raise LookupError(f"the loopcore of that process has no recorder: {exc}") from None
     seconds, name = text.split(" ", 1)
     present = recorder_of(loop)
-    used = Recorder(most=0) if present is None else present  # ours writes no dumps by itself
+    used = Recorder(most=0) if present is None else present  # ours writes a dump only when asked
     try:
         if present is None:
             in_loop(loop, lambda: loop.probes.register(used, "recorder"))

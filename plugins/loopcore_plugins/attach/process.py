@@ -97,7 +97,7 @@ class Process:
             )
         if scope == "3":
             return UsageError(
-                f"the kernel lets nobody trace processes (kernel.yama.ptrace_scope is 3 until the next boot); "
+                f"the kernel forbids to trace processes (kernel.yama.ptrace_scope is 3 until the next boot); "
                 f"{PREPARED[3:]}"
             )
         return UsageError(

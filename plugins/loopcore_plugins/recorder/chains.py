@@ -9,6 +9,7 @@ time is split again, as the other task spent it. Every list of parts adds up to 
 from collections import Counter
 from typing import Final
 
+from loopcore.hooks.sources import IO
 from loopcore_plugins.recorder.causes import (
     Part,
     Why,
@@ -20,7 +21,7 @@ from loopcore_plugins.recorder.causes import (
     run_queue_of,
 )
 from loopcore_plugins.recorder.layout import Kind
-from loopcore_plugins.recorder.model import ANYIO, IO, Job, Model, Step, Task, Wait, worker_site
+from loopcore_plugins.recorder.model import ANYIO, Job, Model, Step, Task, Wait, worker_site
 from loopcore_plugins.recorder.reading import Label, own_code
 
 DEEPEST: Final = 40

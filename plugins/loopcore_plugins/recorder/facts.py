@@ -10,7 +10,7 @@ from typing import Any
 
 import loopcore
 from loopcore.hooks.observer import Entry
-from loopcore_plugins._tasktree import Place, coroutine_stack, running_task
+from loopcore_plugins._tasktree import Place, coroutine_stack, running_task, state_of
 from loopcore_plugins.watchdog.stall import Stall
 
 MOST_TASKS = 2000
@@ -75,13 +75,11 @@ def _tasks_of(loop: Any) -> list[Any]:
 
 def _task(task: Any, running: Any) -> dict[str, Any]:
     coro = task.get_coro()
-    waiter = getattr(task, "_fut_waiter", None)
-    state = "running" if task is running else "ready" if waiter is None or waiter.done() else "waiting"
     return {
         "who": identity_of(task),
         "name": task.get_name(),
         "coroutine": getattr(coro, "__qualname__", type(coro).__qualname__),
-        "state": state,
+        "state": state_of(task, task is running),
         "stack": [_frame(place) for place in coroutine_stack(coro)],
     }
 

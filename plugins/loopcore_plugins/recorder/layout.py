@@ -47,7 +47,7 @@ class Word(IntEnum):
     """time.time_ns() when the recording began; with the next, it makes dates of monotonic times."""
     MONOTONIC_NS = 9
     THREAD = 10
-    """The kernel's id of the loop's thread; 0 before the first run."""
+    """The kernel's id of the loop's thread; before the first run, of the thread that made the recorder."""
     FACTS = 11
     """Bytes of JSON behind the labels; 0 in a mapped file."""
 

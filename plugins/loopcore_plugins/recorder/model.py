@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from loopcore.hooks.sources import TASK, TIMER
 from loopcore_plugins._tasktree import IN_THREAD
 from loopcore_plugins.recorder.layout import Kind, Outcome
 from loopcore_plugins.recorder.reading import Event, Label, Recording, Stall
@@ -19,10 +20,6 @@ ANYIO: Final = "AnyIO worker thread"
 LONG_GIL_WAIT: Final = 1_000_000
 DELIVER: Final = "deliver"
 """The callback by which an executor's result comes to the loop (`loopcore.services.delivery`)."""
-TIMER: Final = 2
-IO: Final = 3
-TASK: Final = 4
-"""Sources, as in `loopcore.meter().queue_time`: soon, threadsafe, timer, io, task ..."""
 
 
 @dataclass(slots=True, eq=False)

@@ -73,7 +73,7 @@ class Ring:
         self._words[word] = value
 
     def put(self, kind: int, argument: int, label: int, who: int) -> None:
-        """Write a record, with the time since the last `tick`."""
+        """Write a record (see `layout`), with the steps of the counter since the last `tick` as its time."""
         now = counter()
         self.steps = min(now - self._base, _LONGEST) if now > self._base else 0  # processors may differ by a step
         self.add(kind, argument, label, who)

@@ -143,7 +143,10 @@ class Tape(Observer):
         self._tick(0)
 
     def later(self, write: Callable[[], None]) -> None:
-        """Call `write` in the loop's thread, at the next tick: it may use the ring. Thread: any."""
+        """Call `write` in the loop's thread, at the next tick, so that it may use the ring. Thread: any.
+
+        The recorder is removed if it raises.
+        """
         self._later.append(write)
         self.has_later = True
 

@@ -53,7 +53,7 @@ class Run(NamedTuple):
         return {"cause": "delay", "delay": round(delay, 3), "max_delay": self.max_delay} | self._where()
 
     def _where(self) -> dict[str, str]:
-        """Return the line that the loop executes now, and its task, as far as they are known."""
+        """Return the line that the loop executes now, and its task, as far as known."""
         stall = self.watch.stall
         place = None if stall is None else stall.place
         if place is None and not self.watch.loop.is_waiting():

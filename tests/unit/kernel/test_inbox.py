@@ -86,7 +86,7 @@ def test_a_thread_gives_way_to_a_loop_that_runs_after_so_many_it_has_not_heard_o
         for _ in range(POSTS_BEFORE_YIELD - 1):
             inbox.post(one, running)
         assert not slept
-        take(inbox)  # it has heard of them: the count begins anew
+        take(inbox)  # the loop has seen them: the count starts again
     for times in range(1, 4):
         for _ in range(POSTS_BEFORE_YIELD):
             inbox.post(one, running)

@@ -1,4 +1,4 @@
-"""Compiled observers: what they are told, in which order, and that they come and go."""
+"""Observers: the events that are reported to them, their order, and that observers come and go."""
 
 import asyncio
 import threading
