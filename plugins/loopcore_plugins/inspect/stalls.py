@@ -69,8 +69,10 @@ class Stalls:
             self._present = stall, stall.wall_time - stall.seconds
             return
         present, self._present = self._present, None
-        # Without a beginning, the plugin has come in the middle.
-        self._past.append(present if present is not None and present[0] is stall else (stall, stall.wall_time))
+        if present is None or present[0] is not stall:  # its beginning was not told: the plugin came in the middle
+            self._count += 1
+            present = stall, stall.wall_time
+        self._past.append(present)
 
     def view(self) -> Message:
         """Return the current stall or None, earlier stalls, their number and the longest."""
