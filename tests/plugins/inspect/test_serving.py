@@ -56,13 +56,10 @@ def test_the_page_shows_the_figures_live(url: str, program: "subprocess.Popen[st
     def stalled() -> Any:
         status, _, body = ask(figures_at)
         figures = json.loads(body)
+        if status != 200:
+            return None
         is_blocked = any(event["cause"] == "blocked" for event in figures["events"])
-        return (
-            status == 200
-            and is_blocked
-            and any(site["place"].endswith("in query") for site in figures["sites"])
-            and figures
-        )
+        return is_blocked and any(site["place"].endswith("in query") for site in figures["sites"]) and figures
 
     figures = until(stalled, "there are figures of a stall")
     assert figures["title"] == f"app/server.py blocking recorder ({program.pid}.1)"
