@@ -1,0 +1,229 @@
+"""Simulated clocks: the functions of `time`, the classes of `datetime`, and the clock of the loop's timers.
+
+True time is `world.now`. A host's clocks advance `clock_rate` seconds in each second of true time, and its wall clock
+is wrong by `clock_offset` seconds. Processor time advances with the monotonic clock, so that a program which waits for
+its own processor time does not wait for ever.
+"""
+
+import copyreg
+import datetime as dt
+import errno
+import math
+import os
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import monotonic as real_monotonic
+from typing import Any
+
+from loopcore_backends.sim.replacing import Replacement
+from loopcore_backends.sim.views import HostView, WorldView
+
+__all__ = ["EPOCH", "UPTIME", "WorldClock", "real_monotonic", "replacements"]
+
+EPOCH = 1_700_000_000.0
+"""Wall time in seconds at the start of a simulation: 14 November 2023, 22:13:20 UTC."""
+
+UPTIME = 100_000.0
+"""Monotonic time in seconds at the start of a simulation.
+
+Not 0.0: programs take `last = 0.0` for "long ago", as it is on any machine that has run for a day.
+"""
+
+_localtime, _gmtime, _ctime, _asctime, _strftime = time.localtime, time.gmtime, time.ctime, time.asctime, time.strftime
+
+_NS = 1_000_000_000
+
+
+class WorldClock:
+    """The monotonic clock of one host: the clock of its loop (`loopcore.ports.clock`) and of `time.monotonic`."""
+
+    resolution: float = 1e-9
+
+    def __init__(self, world: WorldView, host: HostView) -> None:
+        self._world = world
+        self._host = host
+
+    def now(self) -> float:
+        """Seconds since the host started, `UPTIME` at the start of the simulation."""
+        return UPTIME + self._world.now * self._host.clock_rate
+
+    def true_time(self, moment: float) -> float:
+        """When `now` will show `moment`, as `world.now` counts."""
+        return (moment - UPTIME) / self._host.clock_rate
+
+
+def replacements(world: WorldView) -> list[Replacement]:
+    """Clocks of the host that runs, and `time.sleep`, which lets the world progress."""
+
+    def wall() -> float:
+        return EPOCH + world.now * world.host.clock_rate + world.host.clock_offset
+
+    def wall_ns() -> int:
+        return int(EPOCH) * _NS + round((world.now * world.host.clock_rate + world.host.clock_offset) * _NS)
+
+    def monotonic() -> float:
+        return UPTIME + world.now * world.host.clock_rate
+
+    def monotonic_ns() -> int:
+        return round(monotonic() * _NS)
+
+    def processor() -> float:
+        return world.now * world.host.clock_rate
+
+    def processor_ns() -> int:
+        return round(processor() * _NS)
+
+    def sleep(seconds: float, /) -> None:
+        if math.isnan(seconds):
+            raise ValueError("Invalid value NaN (not a number)")
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        world.block(lambda: False, world.now + seconds / world.host.clock_rate)
+
+    clocks = {
+        clock: functions
+        for names, functions in (
+            ("REALTIME TAI", (wall, wall_ns)),
+            ("MONOTONIC MONOTONIC_RAW BOOTTIME UPTIME UPTIME_RAW HIGHRES", (monotonic, monotonic_ns)),
+            ("PROCESS_CPUTIME_ID THREAD_CPUTIME_ID PROF", (processor, processor_ns)),
+        )
+        for name in names.split()
+        if (clock := getattr(time, f"CLOCK_{name}", None)) is not None
+    }
+
+    def clock_gettime(clock: int, /) -> float:
+        return _of_clock(clocks, clock)[0]()
+
+    def clock_gettime_ns(clock: int, /) -> int:
+        return _of_clock(clocks, clock)[1]()
+
+    def clock_settime(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))  # as without CAP_SYS_TIME
+
+    def localtime(seconds: float | None = None, /) -> time.struct_time:
+        return _localtime(wall() if seconds is None else seconds)
+
+    def gmtime(seconds: float | None = None, /) -> time.struct_time:
+        return _gmtime(wall() if seconds is None else seconds)
+
+    def ctime(seconds: float | None = None, /) -> str:
+        return _ctime(wall() if seconds is None else seconds)
+
+    def asctime(moment: Any = None, /) -> str:
+        return _asctime(_localtime(wall()) if moment is None else moment)
+
+    def strftime(text: str, moment: Any = None, /) -> str:
+        return _strftime(text, _localtime(wall()) if moment is None else moment)
+
+    functions = {
+        "time": wall,
+        "time_ns": wall_ns,
+        "monotonic": monotonic,
+        "monotonic_ns": monotonic_ns,
+        "perf_counter": monotonic,
+        "perf_counter_ns": monotonic_ns,
+        "process_time": processor,
+        "process_time_ns": processor_ns,
+        "thread_time": processor,
+        "thread_time_ns": processor_ns,
+        "clock_gettime": clock_gettime,
+        "clock_gettime_ns": clock_gettime_ns,
+        "clock_settime": clock_settime,
+        "clock_settime_ns": clock_settime,
+        "localtime": localtime,
+        "gmtime": gmtime,
+        "ctime": ctime,
+        "asctime": asctime,
+        "strftime": strftime,
+        "sleep": sleep,
+    }
+    return [
+        *((time, name, function) for name, function in functions.items() if hasattr(time, name)),
+        (dt, "datetime", SimulatedDatetime),
+        (dt, "date", SimulatedDate),
+        (copyreg.dispatch_table, dt.datetime, partial(_reduce, SimulatedDatetime)),
+        (copyreg.dispatch_table, dt.date, partial(_reduce, SimulatedDate)),
+    ]
+
+
+Clocks = Mapping[int, tuple[Callable[[], float], Callable[[], int]]]
+
+
+def _of_clock(clocks: Clocks, clock: int) -> tuple[Callable[[], float], Callable[[], int]]:
+    try:
+        return clocks[clock]
+    except KeyError:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
+
+
+# ---------------------------------------------------------------- datetime
+
+
+class _StandsFor(type):
+    """Metaclass of a class that takes the place of its base and makes instances of the base.
+
+    So instances are compared, added and recognized by C code as ever, also after the simulation, and `isinstance`
+    holds for instances made before it. Subclasses that the program makes are ordinary classes.
+    """
+
+    _real: type
+
+    def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(name, bases, space, **kwargs)
+        if "_real" in space:
+            cls.__name__, cls.__qualname__, cls.__module__ = cls._real.__name__, cls._real.__qualname__, "datetime"
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls._real(*args, **kwargs) if "_real" in vars(cls) else super().__call__(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls._real) if "_real" in vars(cls) else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls._real) if "_real" in vars(cls) else super().__subclasscheck__(subclass)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or ("_real" in vars(cls) and other is cls._real)
+
+    def __hash__(cls) -> int:
+        return hash(cls._real) if "_real" in vars(cls) else super().__hash__()
+
+
+class SimulatedDate(dt.date, metaclass=_StandsFor):
+    """Stands for `datetime.date`."""
+
+    _real = dt.date
+
+    @classmethod
+    def today(cls) -> Any:
+        return cls.fromtimestamp(time.time())  # Python 3.15 reads the real clock
+
+
+class SimulatedDatetime(dt.datetime, metaclass=_StandsFor):
+    """Stands for `datetime.datetime`."""
+
+    _real = dt.datetime
+
+    @classmethod
+    def now(cls, tz: dt.tzinfo | None = None) -> Any:
+        return cls.fromtimestamp(time.time(), tz)
+
+    @classmethod
+    def today(cls) -> Any:
+        return cls.fromtimestamp(time.time())
+
+    @classmethod
+    def utcnow(cls) -> Any:
+        if sys.version_info >= (3, 12):
+            text = "datetime.datetime.utcnow() is deprecated: use datetime.datetime.now(datetime.UTC)"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return cls.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+
+
+def _reduce(stand_in: type, value: Any) -> tuple[Any, ...]:
+    """How `pickle` and `copy` take `value` apart: pickle insists that a class is what its name stands for."""
+    return stand_in, *value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)[1:]

@@ -1,0 +1,203 @@
+"""Puts functions of the simulation where a program looks for Python's own, and puts Python's back.
+
+A replacement is (owner, attribute, value). The owner is a module, a class or another object with a `__dict__`, or
+a dict, whose item is replaced. A function of the simulation is not put there itself: a *stand-in* is, one for each
+original for the life of the process. It calls the simulation's function in simulated threads, and the original in
+every other thread and while no simulation runs. So the threads of a debugger or of pytest-xdist never see simulated
+time, and a stand-in that the program kept (as a default argument, in a class) works in the next simulation as well.
+Classes and other values are put there as they are.
+
+`from time import sleep` copies the function into another module. All modules are searched for such copies once;
+later only modules that are new or have another number of globals. Copies that were made in a class or in a
+default argument before the simulation stay real.
+
+What the program itself put in place of Python's function, such as a mock, stays.
+
+Thread: `installed` belongs to the thread that calls it, one at a time in a process.
+"""
+
+import builtins
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from types import FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
+from typing import Any
+
+from loopcore.errors import UsageError
+
+Replacement = tuple[object, Any, object]
+
+SIMULATED_THREADS: set[int] = set()
+"""Identifiers of the threads that see the simulation; the machine of threads adds its own."""
+
+# The machine needs the real functions. Test runners measure real time.
+_REAL = frozenset(
+    ["_pytest", "coverage", "debugpy", "execnet", "hypothesis", "pluggy", "pydevd", "pytest_timeout", "xdist"]
+)
+_MACHINE = ("loopcore.sim", "loopcore_backends.sim")
+
+_PYTHONS_OWN = sys.stdlib_module_names - {"unittest"}  # a Mock says that it is of unittest.mock
+_ABSENT: Any = object()
+
+
+@contextmanager
+def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
+    """Put `replacements` in place for the body of the `with` statement, in this thread and in SIMULATED_THREADS.
+
+    Afterwards every owner has what it had before; modules that were imported meanwhile have the originals. An
+    attribute that a module lacks must be the name of a builtin, which it then hides; otherwise AttributeError.
+    Raises UsageError where a simulation runs already.
+    """
+    if SIMULATED_THREADS:
+        raise UsageError(
+            "a simulation is running in this process already: let it end first, or use another process (--jobs)"
+        )
+    undo: list[Replacement] = []
+    copied: list[tuple[dict[str, Any], str, Any]] = []
+    used: list[_StandIn] = []
+    SIMULATED_THREADS.add(get_ident())
+    try:
+        originals: dict[int, Any] = {}
+        put: dict[int, Any] = {}  # by id of the original: what takes its place
+        for owner, name, value in replacements:
+            before = (owner if isinstance(owner, dict) else vars(owner)).get(name, _ABSENT)
+            original = _original(owner, name, before)
+            if callable(original):
+                if not _is_pythons_own(original, owner):
+                    continue
+                if callable(value) and not isinstance(value, type) and not isinstance(original, type):
+                    stand_in = _stand_in(original)
+                    stand_in.value = value
+                    used.append(stand_in)
+                    original, value = stand_in.original, stand_in.callable
+                if isinstance(owner, ModuleType):
+                    originals[id(original)], put[id(original)] = original, value
+            undo.append((owner, name, before))
+            _put(owner, name, value)
+        for space, name, original in _copies(originals):
+            if space.get(name) is original:
+                space[name] = put[id(original)]
+                copied.append((space, name, original))
+        yield
+    finally:
+        SIMULATED_THREADS.clear()
+        for stand_in in used:
+            stand_in.value = stand_in.original
+        for space, name, original in copied:
+            if space.get(name) is put[id(original)]:
+                space[name] = original
+        for owner, name, before in reversed(undo):
+            _put(owner, name, before)
+        back = {id(put[key]): original for key, original in originals.items()}
+        for _, space in _changed_modules(remember=False):
+            for name, value in list(space.items()):
+                if id(value) in back:
+                    space[name] = back[id(value)]
+
+
+def _put(owner: Any, name: Any, value: object) -> None:
+    if isinstance(owner, dict):
+        owner.pop(name, None) if value is _ABSENT else owner.update({name: value})
+    elif value is not _ABSENT:
+        setattr(owner, name, value)
+    elif name in vars(owner):
+        delattr(owner, name)
+
+
+# ---------------------------------------------------------------- stand-ins
+
+
+class _StandIn:
+    """The callable that takes the place of `original`; `value` is what it calls in a simulated thread."""
+
+    def __init__(self, original: Callable[..., Any]) -> None:
+        self.original = self.value = original
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (self.value if get_ident() in SIMULATED_THREADS else original)(*args, **kwargs)
+
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(call, name, getattr(original, name, ""))
+        # As an attribute of a class it has to bind where the original does. Builtin functions do not.
+        binds = isinstance(original, (FunctionType, MethodDescriptorType, WrapperDescriptorType))
+        self.callable: Any = call if binds else staticmethod(call)
+
+
+_stand_ins: dict[int, _StandIn] = {}  # by the id of the original and by that of the callable
+
+
+def _stand_in(original: Any) -> _StandIn:
+    stand_in = _stand_ins.get(id(original))
+    if stand_in is None:
+        stand_in = _StandIn(original)
+        _stand_ins[id(original)] = _stand_ins[id(stand_in.callable)] = stand_in
+    return stand_in
+
+
+def _original(owner: object, name: str, before: Any) -> Any:
+    if before is not _ABSENT or isinstance(owner, dict):
+        return before
+    if isinstance(owner, ModuleType):
+        if not hasattr(builtins, name):
+            raise AttributeError(f"{owner.__name__} has no attribute {name!r} to replace", name=name, obj=owner)
+        return _ABSENT
+    return getattr(owner, name)
+
+
+def _is_pythons_own(value: object, owner: object) -> bool:
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str):
+        return True  # methods of builtin objects, such as random.random
+    package = module.partition(".")[0]
+    home = getattr(owner, "__name__" if isinstance(owner, ModuleType) else "__module__", "")
+    return package in _PYTHONS_OWN or package == home.partition(".")[0]
+
+
+# ---------------------------------------------------------------- copies in other modules
+
+
+class _Seen:
+    """The modules as they were when they were last searched."""
+
+    modules: dict[str, Any] = {}
+    spaces: list[dict[str, Any]] = []
+    sizes: list[int] = []
+    originals: dict[int, Any] = {}
+    copies: dict[str, list[tuple[dict[str, Any], str, Any]]] = {}  # by the name of the module
+
+
+def _copies(originals: dict[int, Any]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Where modules have one of `originals`: (globals, name, original)."""
+    if originals.keys() != _Seen.originals.keys():
+        _Seen.originals = originals
+        _Seen.modules, _Seen.spaces, _Seen.sizes, _Seen.copies = {}, [], [], {}
+    for module, space in _changed_modules(remember=True):
+        _Seen.copies.pop(module, None)
+        if found := [(space, name, value) for name, value in list(space.items()) if id(value) in originals]:
+            _Seen.copies[module] = found
+    return [copy for found in _Seen.copies.values() for copy in found]
+
+
+def _changed_modules(*, remember: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Names and globals of the modules that are new or have changed since they were remembered; always of __main__."""
+    if sys.modules == _Seen.modules and list(map(len, _Seen.spaces)) == _Seen.sizes:
+        return [("__main__", vars(sys.modules["__main__"]))]
+    known = {id(space): size for space, size in zip(_Seen.spaces, _Seen.sizes, strict=True)}
+    modules = dict(sys.modules)
+    spaces = _spaces(modules)
+    if remember:
+        _Seen.modules, _Seen.spaces = modules, list(spaces.values())
+        _Seen.sizes = list(map(len, _Seen.spaces))
+    return [(name, space) for name, space in spaces.items() if known.get(id(space)) != len(space) or name == "__main__"]
+
+
+def _spaces(modules: dict[str, ModuleType]) -> dict[str, dict[str, Any]]:
+    """The globals of the modules that may see the simulation."""
+    return {
+        name: ModuleType.__getattribute__(module, "__dict__")  # a lazy module would load itself
+        for name, module in modules.items()
+        if issubclass(type(module), ModuleType)
+        and name.partition(".")[0] not in _REAL
+        and not name.startswith(_MACHINE)
+    }

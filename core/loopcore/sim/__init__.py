@@ -1,0 +1,1 @@
+"""Simulated networks, clocks and schedules for tests of asyncio programs."""
