@@ -118,7 +118,7 @@ class Scheduler:
         self.probes: Probes = Probes() if probes is None else probes
         """The plugins of the loop: `register`, `unregister`, `plugins`, `reorder`."""
         self._stats: LoopStats = LoopStats()
-        self._clock: LoopClock = LoopClock(MonotonicClock() if clock is None else clock)
+        self._clock: LoopClock = LoopClock(clock or getattr(backend, "clock", None) or MonotonicClock())
         self._poller: Poller = Poller(backend, self._clock)
         self._readiness: Any = self._poller.readiness
         self._completions: Any = self._poller.completions

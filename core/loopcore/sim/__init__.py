@@ -1,1 +1,1 @@
-"""Simulated networks, clocks and schedules for tests of asyncio programs."""
+"""A simulated kernel: run a program on simulated time, try many schedules, replay the one that fails."""

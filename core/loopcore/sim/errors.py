@@ -8,3 +8,15 @@ class NotSimulatedError(LoopcoreError, RuntimeError):
 
     The message says what was called, from which line of the program, and what to do instead.
     """
+
+
+class SimulationError(LoopcoreError):
+    """The simulated program cannot go on; the message says why."""
+
+
+class DeadlockError(SimulationError):
+    """The program waits, and nothing is left that could happen."""
+
+
+class LivelockError(SimulationError):
+    """The program goes on without an end: past its limit of simulated time, or in steps that take none."""

@@ -1,0 +1,138 @@
+"""Descriptors: numbers of open file descriptions, as every process has them."""
+
+import errno
+import os
+from typing import Any, Final
+
+from loopcore.ports.interest import ERROR, HANGUP
+
+FIRST: Final = 1_000_000
+"""The lowest simulated number: a real system call that is given one fails with EBADF."""
+_ALWAYS: Final = ERROR | HANGUP
+
+
+class Description:
+    """An open file description: what dup(2) shares. Blocking is the caller's: BlockingIOError says "not now"."""
+
+    kind = "file"
+
+    def __init__(self, host: Any) -> None:
+        self.host = host
+        self.references = 0
+        self.blocking = True
+        self.inheritable = False
+        self._listeners: list[Any] = []
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes, b"" at the end."""
+        raise error(errno.EINVAL)
+
+    def write(self, data: "bytes | memoryview") -> int:
+        """Take bytes; return how many."""
+        raise error(errno.EINVAL)
+
+    def poll(self) -> int:
+        """Return the readiness, in bits of loopcore.ports.interest."""
+        return 0
+
+    def close(self) -> None:
+        """The last reference is gone."""
+
+    def abandon(self) -> None:
+        """The host has lost its power: this is gone, and nobody is told."""
+
+    def is_ready(self, interest: int) -> bool:
+        """Return whether a call in the direction of `interest` would not block."""
+        return bool(self.poll() & (interest | _ALWAYS))
+
+    def listen_for_change(self, listener: Any) -> None:
+        """Have `listener.changed(self)` called, once, at the next change."""
+        if listener not in self._listeners:
+            self._listeners.append(listener)
+
+    def changed(self) -> None:
+        """Tell those who wait: a call that would have blocked may succeed now."""
+        if self._listeners:
+            listeners, self._listeners = self._listeners, []
+            for listener in listeners:
+                listener.changed(self)
+
+
+class Descriptors:
+    """The table: the lowest free number is given out next, as POSIX says."""
+
+    def __init__(self) -> None:
+        self._table: dict[int, Description] = {}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def install(self, description: Description, lowest: int = FIRST) -> int:
+        """Return a new number for `description`."""
+        fd = lowest
+        while fd in self._table:
+            fd += 1
+        self._table[fd] = description
+        description.references += 1
+        return fd
+
+    def get(self, fd: int) -> Description:
+        """Return what `fd` stands for. Raises OSError(EBADF)."""
+        try:
+            return self._table[fd]
+        except KeyError:
+            raise error(errno.EBADF) from None
+
+    def dup(self, fd: int) -> int:
+        """Return another number for the same description."""
+        return self.install(self.get(fd))
+
+    def dup2(self, fd: int, other: int) -> int:
+        """Make `other`, which is closed first, stand for what `fd` stands for."""
+        description = self.get(fd)
+        if fd != other:
+            if other in self._table:
+                self.close(other)
+            self._table[other] = description
+            description.references += 1
+        return other
+
+    def close(self, fd: int) -> None:
+        """Free the number; with the last one the description is closed."""
+        description = self.get(fd)
+        del self._table[fd]
+        self._release(description)
+
+    def close_all_of(self, host: Any) -> None:
+        """Close what the processes of a host have open, as their end does."""
+        for fd, description in [*self._table.items()]:
+            if description.host is host and fd in self._table:
+                self.close(fd)
+
+    def forget_all_of(self, host: Any) -> None:
+        """Drop what a host without power had open: nobody is told."""
+        for fd, description in [*self._table.items()]:
+            if description.host is host:
+                del self._table[fd]
+                description.abandon()
+
+    def numbers(self) -> list[int]:
+        """Return the numbers in use."""
+        return sorted(self._table)
+
+    @staticmethod
+    def _release(description: Description) -> None:
+        description.references -= 1
+        if not description.references:
+            description.close()
+            description.changed()
+
+
+def is_simulated(fd: object) -> bool:
+    """Return whether this is a number of a simulated descriptor."""
+    return isinstance(fd, int) and fd >= FIRST
+
+
+def error(number: int) -> OSError:
+    """Return the OSError of this errno, of the subclass that Python gives it."""
+    return OSError(number, os.strerror(number))

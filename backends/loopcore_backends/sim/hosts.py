@@ -1,0 +1,175 @@
+"""A host: a name, addresses, ports, a disk, a clock that may be wrong, and a program on a loop of its own."""
+
+import socket
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from loopcore_backends.sim.network import Ports
+from loopcore_backends.sim.signals import Signals
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import World
+
+
+class Host:
+    """One machine of a simulation, with one process."""
+
+    def __init__(self, world: "World", name: str, *, clock_offset: float = 0.0, clock_rate: float = 1.0) -> None:
+        self.world = world
+        self.name = name
+        number = len(world.hosts) + 1
+        self.addresses: tuple[str, ...] = (f"10.0.{number >> 8}.{number & 255}", f"fd00::{number:x}")
+        self.names = {name}
+        self.pid = 1000 + number
+        self.clock_offset = clock_offset
+        """Seconds by which its clocks are ahead."""
+        self.clock_rate = clock_rate
+        """Its seconds per true second."""
+        self.ports = Ports()
+        self.unix_names: dict[str, Any] = {}
+        self.full_datagram_sockets: list[Any] = []
+        """Unix sockets that wait until another one has room for a datagram."""
+        self.disk: Any = None
+        self.signals = Signals()
+        self.is_on = True
+        self.is_paused = False
+        self.loop: Any = None
+        self.task: Any = None
+        self.wakes_at: int | None = None
+        """When its loop wants to go on by itself, in nanoseconds of the world; None if never."""
+        self.has_stirred = True
+        """Something has happened for its loop since its last tick."""
+        self._main: Callable[[], Coroutine[Any, Any, Any]] | None = None
+        self._graveyard: list[Any] = []
+
+    def __repr__(self) -> str:
+        return f"<Host {self.name}>"
+
+    # --- its program --------------------------------------------------------------------------------
+
+    def start(self, main: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Run `main()` on a new loop of this host. What it raises ends the simulation."""
+        self._main = main
+        before, self.world.host = self.world.host, self
+        try:
+            self.loop = self.world.new_loop()
+            self.loop.set_exception_handler(self.report)
+            self.task = self.loop.create_task(main(), name=self.name)
+        finally:
+            self.world.host = before
+        self.has_stirred = True
+
+    def has_work(self) -> bool:
+        """Return whether its loop has to make a tick now."""
+        if self.loop is None or not self.is_on or self.is_paused:
+            return False
+        return self.has_stirred or (self.wakes_at is not None and self.wakes_at <= self.world.now_ns)
+
+    def step(self) -> None:
+        """Make one tick of its loop. Raises what its program raised."""
+        world = self.world
+        before, world.host = world.host, self
+        self.has_stirred = False
+        self.wakes_at = None
+        try:
+            self.loop.process_events(self.loop.poll_events())
+            self.loop.process_ready()
+        finally:
+            world.host = before
+        task = self.task
+        if task is not None and task.done():
+            self.task = None
+            if not task.cancelled():
+                task.result()
+
+    def listener_for(self, family: int, ip: str, port: int) -> Any:
+        """Return the socket that listens at this address, None if none does."""
+        found = self.ports.find(family, socket.SOCK_STREAM, ip, port, _listens)
+        if not found and family == socket.AF_INET:
+            found = self.ports.find(socket.AF_INET6, socket.SOCK_STREAM, "::", port, _listens_to_both)
+        if not found:
+            return None
+        return found[self.world.tape.choose(len(found), f"which socket at port {port} gets the connection")]
+
+    def report(self, loop: Any, context: dict[str, Any]) -> None:
+        """Note what the loop's exception handler is told."""
+        self.world.errors.append({"host": self.name, **context})
+        self.world.note("error", f"{context['message']}: {context.get('exception')!r}", host=self.name)
+
+    # --- its ends -----------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        """End its process at once: no `finally` runs; the kernel closes its sockets; the disk keeps its cache."""
+        self.world.note("crash", "the process ends", host=self.name)
+        self._abandon()
+        self.world.descriptors.close_all_of(self)
+
+    def power_cut(self) -> None:
+        """Take its power: nobody is told, and what was not synced may be lost, torn or kept."""
+        self.world.note("crash", "the power is cut", host=self.name)
+        self._abandon()
+        self.is_on = False
+        self.world.descriptors.forget_all_of(self)
+        self.ports.clear()
+        self.unix_names.clear()
+        if self.disk is not None:
+            self.disk.power_cut(self.world.tape.choose)
+
+    def restart(self, main: Callable[[], Coroutine[Any, Any, Any]] | None = None) -> None:
+        """Run its program again, against the disk as it is. Raises ValueError if it never had one."""
+        main = main or self._main
+        if main is None:
+            raise ValueError(f"{self.name} has had no program; restart() takes one")
+        self.world.note("restart", "the process begins", host=self.name)
+        if self.loop is not None:
+            self.crash()
+        self.is_on = True
+        self.is_paused = False
+        self.start(main)
+        self.world.network.release_held()
+
+    def pause(self) -> None:
+        """Let its process stand still, as SIGSTOP does; its kernel goes on."""
+        self.is_paused = True
+
+    def go_on(self) -> None:
+        """End a pause."""
+        self.is_paused = False
+        self.has_stirred = True
+
+    def _abandon(self) -> None:
+        # Kept until the simulation ends: a coroutine that is dropped would run its `finally` blocks.
+        self._graveyard.append((self.loop, self.task))
+        self.loop = self.task = self.wakes_at = None
+
+    def close(self) -> None:
+        """The simulation is over: cancel what still runs, and close the loops."""
+        for loop, _ in [(self.loop, self.task), *self._graveyard]:
+            if loop is not None:
+                end_loop(loop)
+        self._graveyard.clear()
+        self.loop = self.task = None
+
+
+def _listens(sock: Any) -> bool:
+    return bool(sock.state == "listening")
+
+
+def _listens_to_both(sock: Any) -> bool:
+    return _listens(sock) and not sock.options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
+
+
+def end_loop(loop: Any) -> None:
+    """Throw away the tasks of `loop` and close it; what they still do, and raise, is no part of the simulation."""
+    import asyncio
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            try:
+                task.get_coro().close()
+            except BaseException:  # whatever a `finally` block does now
+                pass
+        loop.close()

@@ -1,0 +1,20 @@
+"""What the simulation puts in the place of Python's functions, all of it."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from loopcore_backends.sim import calls, clock, replacing, signals, sockets
+from loopcore_backends.sim.world import World
+
+
+@contextmanager
+def installed(world: World) -> Iterator[None]:
+    """Let the program in the body of the `with` statement see `world` instead of the operating system."""
+    parts: list[tuple[Any, str, object]] = []
+    for module in (calls, clock, signals, sockets):
+        parts += module.replacements(world)
+    parts.append((asyncio.events, "new_event_loop", world.new_loop))
+    with replacing.installed(parts):
+        yield

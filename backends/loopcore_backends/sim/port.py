@@ -1,0 +1,332 @@
+"""SimBackend: the completion port of a simulated host."""
+
+import errno
+import math
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from loopcore.errors import BackendClosedError, UsageError
+from loopcore.ports.completion import Completion
+from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.operations import (
+    ACCEPT,
+    CONNECT,
+    POLL,
+    READ_FILE,
+    RECEIVE,
+    RECEIVE_FROM,
+    SEND,
+    SEND_TO,
+    SHUTDOWN,
+    WRITE_FILE,
+    Operation,
+    name_of,
+)
+from loopcore.ports.readiness import Capability, ProbeResult
+from loopcore.sim import current
+from loopcore.sim.tape import Tape
+from loopcore_backends.sim import names
+from loopcore_backends.sim.clock import WorldClock
+from loopcore_backends.sim.descriptors import Description, error
+from loopcore_backends.sim.installing import installed
+from loopcore_backends.sim.world import SECOND, World
+
+_READS: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE))
+_MULTISHOT: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM))
+_SHOTS: Final = 16
+"""The most results of one operation in one wait."""
+
+
+class _Flight:
+    """An operation in flight: kept in `operation.slot`."""
+
+    __slots__ = ("port", "operation", "description", "begun", "is_over")
+
+    def __init__(self, port: "SimBackend", operation: Operation, description: Description) -> None:
+        self.port = port
+        self.operation = operation
+        self.description = description
+        self.begun: int = 0
+        """Bytes sent so far, or 1 once a connect has been sent out."""
+        self.is_over = False
+
+    def changed(self, description: Description) -> None:
+        """Try again in the next wait."""
+        if not self.is_over:
+            self.port.try_again(self)
+
+
+class SimBackend:
+    """A completion port over the descriptors of a simulation, for one host's loop."""
+
+    name: str = "sim"
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
+    )
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        """It needs nothing of the platform."""
+        return ProbeResult(True)
+
+    @classmethod
+    def new_world(cls, tape: Tape, new_loop: Callable[[], Any]) -> World:
+        """Return a new simulation whose choices come from `tape`, and whose hosts run the loops of `new_loop`."""
+        return World(tape, new_loop)
+
+    @classmethod
+    def inside(cls, world: World) -> AbstractContextManager[None]:
+        """Return a context manager: within it Python's functions are those of `world`."""
+        return installed(world)
+
+    def __init__(self) -> None:
+        """Wait for what happens in the simulation that runs. Raises UsageError outside one."""
+        self._world: Any = current.world()
+        self._host = self._world.host
+        self.clock = WorldClock(self._world, self._host)
+        """The simulated clock; the loop uses it."""
+        self._done: list[Completion] = []
+        self._to_try: list[_Flight] = []
+        self._in_flight: dict[int, _Flight] = {}
+        self._woken = False
+        self._is_closed = False
+        self._is_main = self._host is self._world.main
+        self._calls: dict[int, Callable[[_Flight], Any]] = {
+            ACCEPT: self._accept,
+            CONNECT: self._connect,
+            RECEIVE: lambda flight: flight.description.read(flight.operation.limit),  # type: ignore[attr-defined]
+            SEND: self._send,
+            RECEIVE_FROM: self._receive_from,
+            SEND_TO: self._send_to,
+            SHUTDOWN: self._shutdown,
+            POLL: self._poll,
+            READ_FILE: lambda flight: flight.description.read(flight.operation.limit),  # type: ignore[attr-defined]
+            WRITE_FILE: self._send,
+        }
+
+    # --- the port -----------------------------------------------------------------------------------
+
+    def submit(self, operation: Operation) -> None:
+        """Accept `operation`; it is tried in the next wait."""
+        self._must_be_open()
+        if operation.slot is not None:
+            raise ValueError(f"{operation!r} is in flight; submit it again after its terminal completion")
+        code = operation.code
+        if code not in self._calls:
+            raise UsageError(f"the sim backend does not support {name_of(code)}; see its `capabilities`")
+        if code in (READ_FILE, WRITE_FILE) and operation.offset != -1:  # type: ignore[attr-defined]
+            raise UsageError("the sim backend reads and writes at a file's current position, not at an offset")
+        try:
+            description = self._world.descriptors.get(operation.fd)
+        except OSError as exc:
+            operation.slot = self
+            self._done.append((operation, exc.with_traceback(None), False))
+            return
+        flight = operation.slot = _Flight(self, operation, description)
+        self._in_flight[id(flight)] = flight
+        if code == SEND and not self._is_behind(flight):
+            self._try(flight)  # as a program that calls send(2) itself does
+        else:
+            self._to_try.append(flight)
+
+    def cancel(self, operation: Operation) -> None:
+        """End `operation`; its terminal completion comes with the next wait."""
+        self._must_be_open()
+        flight = operation.slot
+        if isinstance(flight, _Flight) and flight.port is self and not flight.is_over:
+            taken = flight.begun if operation.code in (SEND, WRITE_FILE) else 0
+            self._end(flight, taken or OSError(errno.ECANCELED, "the operation was cancelled"))
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        """Let the simulation go on until something completes, the timeout passes in simulated time, or `wake`."""
+        self._must_be_open()
+        world = self._world
+        if world.host is not self._host or not self._is_main:
+            return self._look(timeout)
+        self._try_all()
+        if timeout is not None and timeout <= 0.0:
+            world.poll()
+            self._try_all()
+        elif not self._is_ready():
+            deadline = None if timeout is None else self._moment(timeout)
+            world.wait(self._is_ready, deadline)
+            self._must_be_open()
+            self._try_all()
+        self._woken = False
+        return self._taken()
+
+    def _look(self, timeout: float | None) -> Sequence[Completion]:
+        """The wait of a host whose ticks the world makes: never block, but say when to come back."""
+        self._try_all()
+        if not self._woken and not self._done and timeout != 0.0:
+            self._host.wakes_at = None if timeout is None else self._moment(timeout)
+        else:
+            self._host.has_stirred = True
+        self._woken = False
+        return self._taken()
+
+    def wake(self) -> None:
+        """End the current wait, or else the next."""
+        self._woken = True
+        self._host.has_stirred = True
+
+    def close(self) -> Sequence[Operation]:
+        """Close the port; return the operations that had not ended."""
+        if self._is_closed:
+            return ()
+        self._is_closed = True
+        unfinished = dict.fromkeys(flight.operation for flight in self._in_flight.values())
+        for operation, result, more in self._done:
+            if not more:
+                unfinished[operation] = None
+            if operation.code == ACCEPT and isinstance(result, int):
+                self._world.descriptors.close(result)
+        for flight in self._in_flight.values():
+            flight.is_over = True
+        self._done = []
+        self._in_flight.clear()
+        self._to_try.clear()
+        for operation in unfinished:
+            operation.slot = None
+        return [*unfinished]
+
+    def _moment(self, timeout: float) -> int:
+        """Return when the world's clock has gone on so far that `timeout` has passed on this host's, rounded up."""
+        moment: int = self._world.now_ns + math.ceil(timeout / self._host.clock_rate * SECOND)
+        return moment
+
+    # --- operations ---------------------------------------------------------------------------------
+
+    def try_again(self, flight: _Flight) -> None:
+        """Have `flight` tried in the next wait: its descriptor has changed."""
+        self._to_try.append(flight)
+        self._host.has_stirred = True
+
+    def _is_ready(self) -> bool:
+        if self._is_closed or self._woken or self._done:
+            return True
+        if self._to_try:
+            self._try_all()
+        return bool(self._done)
+
+    def _is_behind(self, flight: _Flight) -> bool:
+        """Return whether another operation waits to write to the same descriptor."""
+        return any(
+            other.description is flight.description and other.operation.code == SEND and other is not flight
+            for other in self._in_flight.values()
+        )
+
+    def _try_all(self) -> None:
+        while self._to_try:
+            flights, self._to_try = self._to_try, []
+            for flight in flights:
+                if not flight.is_over:
+                    self._try(flight)
+
+    def _try(self, flight: _Flight) -> None:
+        operation = flight.operation
+        call = self._calls[operation.code]
+        description = flight.description
+        if not description.references:
+            self._end(flight, error(errno.EBADF))
+            return
+        for _ in range(_SHOTS):
+            try:
+                result = call(flight)
+            except BlockingIOError:
+                description.listen_for_change(flight)
+                return
+            except OSError as exc:
+                self._end(flight, exc.with_traceback(None))
+                return
+            if operation.code not in _MULTISHOT or result == b"":
+                self._end(flight, result)
+                return
+            self._done.append((operation, result, True))
+        self._to_try_later(flight)
+
+    def _to_try_later(self, flight: _Flight) -> None:
+        self._world.after(0.0, lambda: flight.changed(flight.description), f"more for {self._host.name}")
+
+    def _end(self, flight: _Flight, result: Any) -> None:
+        flight.is_over = True
+        self._in_flight.pop(id(flight), None)
+        self._done.append((flight.operation, result, False))
+
+    def _taken(self) -> list[Completion]:
+        done, self._done = self._done, []
+        for operation, _, more in done:
+            if not more:
+                operation.slot = None
+        return done
+
+    def _must_be_open(self) -> None:
+        if self._is_closed:
+            raise BackendClosedError("the sim backend is closed")
+
+    # --- what the operations do ---------------------------------------------------------------------
+
+    def _accept(self, flight: _Flight) -> int:
+        fd: int = self._world.descriptors.install(flight.description.accept())  # type: ignore[attr-defined]
+        self._world.descriptors.get(fd).blocking = False
+        return fd
+
+    def _connect(self, flight: _Flight) -> None:
+        sock: Any = flight.description
+        if not flight.begun:
+            flight.begun = 1
+            try:
+                sock.connect(names.numeric(self._world, sock.family, flight.operation.address))  # type: ignore[attr-defined]
+            except BlockingIOError as exc:
+                if exc.errno != errno.EINPROGRESS:
+                    raise OSError(exc.errno, os.strerror(exc.errno or 0)) from None
+        number = sock.take_error()
+        if number:
+            raise error(number)
+        if sock.state == "connecting":
+            raise error(errno.EAGAIN)
+
+    def _send(self, flight: _Flight) -> int:
+        operation: Any = flight.operation
+        data = b"".join(bytes(buffer) for buffer in operation.buffers)[operation.head :]
+        taken = flight.begun
+        while taken < len(data) or not data:
+            try:
+                taken += flight.description.write(memoryview(data)[taken:])
+            except BlockingIOError:
+                flight.begun = taken
+                raise
+            except OSError:
+                if taken:
+                    break
+                raise
+            if not data:
+                break
+        return taken
+
+    def _receive_from(self, flight: _Flight) -> Any:
+        sock: Any = flight.description
+        limit: int = flight.operation.limit  # type: ignore[attr-defined]
+        return sock.receive(limit) if hasattr(sock, "receive") else (sock.read(limit), None)
+
+    def _send_to(self, flight: _Flight) -> int:
+        operation: Any = flight.operation
+        sock: Any = flight.description
+        view = memoryview(operation.buffer)
+        if operation.address is None:
+            return int(sock.write(view))
+        return int(sock.send_to(view, names.numeric(self._world, sock.family, operation.address)))
+
+    def _shutdown(self, flight: _Flight) -> None:
+        flight.description.shutdown(flight.operation.how)  # type: ignore[attr-defined]
+
+    def _poll(self, flight: _Flight) -> int:
+        operation: Any = flight.operation
+        bits = flight.description.poll()
+        found = bits & operation.interest & (READ | WRITE) | bits & ~(READ | WRITE)
+        if not found:
+            raise error(errno.EAGAIN)
+        return int(found)

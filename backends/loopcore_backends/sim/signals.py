@@ -1,0 +1,99 @@
+"""Signals of a simulated process: the module `signal` and `os.kill`, over a table for each host.
+
+The real handlers stay as they are, so that Ctrl-C ends the simulation itself.
+"""
+
+import os
+import signal
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from loopcore_backends.sim.descriptors import is_simulated
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import World
+
+
+class Signals:
+    """Handlers and wake-up descriptor of one host's process."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[int, Any] = {}
+        self.wakeup_fd = -1
+
+
+def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
+    """Return what stands in for the functions about signals."""
+    real_kill = os.kill
+
+    def handler_of(number: int) -> Any:
+        default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        return world.host.signals.handlers.get(number, default)
+
+    def set_handler(number: int, handler: Any) -> Any:
+        if not callable(handler) and handler not in (signal.SIG_IGN, signal.SIG_DFL):
+            raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")
+        if number in (signal.SIGKILL, signal.SIGSTOP):
+            raise OSError(22, "Invalid argument")
+        before = handler_of(number)
+        world.host.signals.handlers[int(number)] = handler
+        return before
+
+    def set_wakeup_fd(fd: int, *, warn_on_full_buffer: bool = True) -> int:
+        before: int = world.host.signals.wakeup_fd
+        world.host.signals.wakeup_fd = fd
+        return before
+
+    def kill(pid: int, number: int) -> None:
+        for host in world.all_hosts():
+            if pid == host.pid:
+                deliver(world, host, number)
+                return
+        real_kill(pid, number) if pid == -1 else _no_process()
+
+    def raise_signal(number: int) -> None:
+        deliver(world, world.host, number)
+
+    return [
+        (signal, "signal", set_handler),
+        (signal, "getsignal", handler_of),
+        (signal, "set_wakeup_fd", set_wakeup_fd),
+        (signal, "siginterrupt", lambda number, flag: None),
+        (signal, "raise_signal", raise_signal),
+        (os, "kill", kill),
+        (os, "getpid", lambda: world.host.pid),
+    ]
+
+
+def _no_process() -> None:
+    raise ProcessLookupError(3, "No such process")
+
+
+def deliver(world: "World", host: Any, number: int) -> None:
+    """Let the process of `host` get a signal."""
+    if not number:
+        return
+    world.note("signal", signal.Signals(number).name, host=host.name)
+    signals = host.signals
+    handler = signals.handlers.get(number, signal.SIG_DFL)
+    if handler == signal.SIG_IGN:
+        return
+    if number == signal.SIGKILL or handler == signal.SIG_DFL:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if number in (signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT):
+            return
+        if host is world.main:
+            raise SystemExit(128 + number)
+        host.crash()
+        return
+    if is_simulated(signals.wakeup_fd):
+        try:
+            world.descriptors.get(signals.wakeup_fd).write(bytes([number]))
+        except OSError:
+            pass  # the channel is full or closed: as the kernel, it says nothing
+    before, world.host = world.host, host
+    try:
+        handler(number, None)
+    finally:
+        world.host = before

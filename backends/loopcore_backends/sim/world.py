@@ -1,0 +1,218 @@
+"""The world: the clock, what is about to happen, and which of it happens next.
+
+A simulation has one thread. The loop of the main host runs by itself; when it waits, the world goes on inside that
+wait: events happen, the loops of other hosts make a tick each, and once everything waits, the clock jumps to the next
+moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, Final
+
+from loopcore.sim import current
+from loopcore.sim.errors import DeadlockError, LivelockError
+from loopcore.sim.log import LogEntry
+from loopcore.sim.tape import Tape
+from loopcore_backends.sim.descriptors import Descriptors
+from loopcore_backends.sim.hosts import Host
+from loopcore_backends.sim.network import Network
+
+SECOND: Final = 1_000_000_000
+_TICK: Final = 1_000
+"""Nanoseconds that a wait without a limit of time takes: programs that spin until a moment come to an end."""
+STEPS_WITHOUT_TIME: Final = 1_000_000
+
+
+class Event:
+    """Something that happens at a moment: an arrival, the end of a job. `cancel` prevents it."""
+
+    __slots__ = ("when", "number", "action", "label")
+
+    def __init__(self, when: int, number: int, action: "Callable[[], object] | None", label: str) -> None:
+        self.when = when
+        """Nanoseconds since the beginning."""
+        self.number = number
+        self.action = action
+        self.label = label
+
+    def __lt__(self, other: "Event") -> bool:
+        return (self.when, self.number) < (other.when, other.number)
+
+    def cancel(self) -> None:
+        """Prevent it. Idempotent."""
+        self.action = None
+
+
+class World:
+    """One simulation. Thread: one at a time, the one that runs."""
+
+    def __init__(self, tape: Tape, new_loop: Callable[[], Any]) -> None:
+        self.tape = tape
+        self.new_loop = new_loop
+        """Makes a loop over this backend, for the host whose code runs."""
+        self.now_ns = 0
+        self.log: list[LogEntry] = []
+        self.descriptors = Descriptors()
+        self.network = Network(self)
+        self.hosts: dict[str, Host] = {}
+        self.errors: list[dict[str, Any]] = []
+        """What the exception handlers of the loops were told."""
+        self.steps = 0
+        """Events that happened and ticks that were made."""
+        self.limit_ns: int | None = None
+        """The moment at which the simulation is given up, if it has one."""
+        self._events: list[Event] = []
+        self._numbers = count(1)
+        self._flows = count(1)
+        self._steps_at_this_time = 0
+        self.main = Host(self, "main")
+        self.host = self.main
+        """The host whose code runs."""
+        self.is_open = True
+        """Whether the simulation has not ended yet."""
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self.now_ns / SECOND
+
+    def at(self, when: float, action: Callable[[], object], label: str) -> Event:
+        """Have `action` called at `when`, in seconds since the beginning, or now if that has passed."""
+        return self.at_ns(round(when * SECOND), action, label)
+
+    def at_ns(self, when: int, action: Callable[[], object], label: str) -> Event:
+        """Have `action` called at `when`, in nanoseconds since the beginning, or now if that has passed."""
+        event = Event(max(when, self.now_ns), next(self._numbers), action, label)
+        heapq.heappush(self._events, event)
+        return event
+
+    def after(self, delay: float, action: Callable[[], object], label: str) -> Event:
+        """Have `action` called in `delay` seconds."""
+        return self.at_ns(self.now_ns + round(delay * SECOND), action, label)
+
+    def note(self, kind: str, text: str, peer: str = "", flow: int = 0, host: str = "") -> None:
+        """Write a line of the log."""
+        self.log.append(LogEntry(self.now, host or self.host.name, kind, text, peer, flow))
+
+    def new_flow(self) -> int:
+        """Return a number that joins a departure with its arrival."""
+        return next(self._flows)
+
+    # --- how it goes on -----------------------------------------------------------------------------
+
+    def wait(self, ready: Callable[[], bool], deadline_ns: int | None) -> None:
+        """Go on until `ready`, or until the deadline; without a deadline and with nothing left to happen: a deadlock.
+
+        Raises DeadlockError, LivelockError, SimulationTimeoutError.
+        """
+        host = self.host
+        try:
+            while not ready():
+                if not self._go_on(deadline_ns):
+                    return
+        finally:
+            self.host = host
+
+    def block(self, condition: Callable[[], bool], deadline: float | None = None) -> bool:
+        """Go on, from code that blocks, until `condition` holds: True; or until `deadline` in seconds: False."""
+        if condition():
+            return True
+        self.wait(condition, None if deadline is None else round(deadline * SECOND))
+        return condition()
+
+    def poll(self) -> None:
+        """Let happen what is due, a step of each: for a wait that does not block."""
+        host = self.host
+        self.now_ns += _TICK
+        try:
+            for _ in range(len(self._events) + len(self.hosts)):
+                if not self._step():
+                    break
+        finally:
+            self.host = host
+
+    def _go_on(self, deadline_ns: int | None) -> bool:
+        """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
+        if self._step():
+            return True
+        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None]
+        self._drop_cancelled()
+        if self._events:
+            moments.append(self._events[0].when)
+        if deadline_ns is not None:
+            moments.append(deadline_ns)
+        if not moments:
+            raise DeadlockError(self._waiting_text())
+        moment = min(moments)
+        if self.limit_ns is not None and moment > self.limit_ns:
+            raise LivelockError(f"the program had not ended after {self.limit_ns / SECOND:g} simulated seconds")
+        if moment > self.now_ns:
+            self.now_ns = moment
+            self._steps_at_this_time = 0
+        # What is due at the very moment of the deadline comes first, as in a wait that collects events and timers.
+        if deadline_ns is None or moment < deadline_ns:
+            return True
+        return self._step()
+
+    def _step(self) -> bool:
+        """Let one of the things that are due happen; return whether there was one."""
+        self._drop_cancelled()
+        due: list[Event] = []
+        while self._events and self._events[0].when <= self.now_ns:
+            event = heapq.heappop(self._events)
+            if event.action is not None:
+                due.append(event)
+        hosts = [host for host in self.hosts.values() if host.has_work()]
+        if not due and not hosts:
+            return False
+        self.steps += 1
+        self._steps_at_this_time += 1
+        if self._steps_at_this_time > STEPS_WITHOUT_TIME:
+            raise LivelockError(f"{STEPS_WITHOUT_TIME:,} steps were made at {self.now:g} s, and time did not pass")
+        chosen = 0
+        if len(due) + len(hosts) > 1:
+            chosen = self.tape.pick([*(each.label for each in due), *(host.name for host in hosts)], "what comes next")
+        for event in due[:chosen] + due[chosen + 1 :]:
+            heapq.heappush(self._events, event)
+        if chosen < len(due):
+            action = due[chosen].action
+            if action is not None:
+                action()
+        else:
+            hosts[chosen - len(due)].step()
+        return True
+
+    def _drop_cancelled(self) -> None:
+        while self._events and self._events[0].action is None:
+            heapq.heappop(self._events)
+
+    def _waiting_text(self) -> str:
+        return f"nothing is left to happen at {self.now:g} s, and the program still waits"
+
+    # --- hosts --------------------------------------------------------------------------------------
+
+    def add_host(self, name: str, **settings: Any) -> Host:
+        """Add a host. Raises ValueError if there is one of this name."""
+        if name in self.hosts or name == self.main.name:
+            raise ValueError(f"there is a host named {name!r} already")
+        host = Host(self, name, **settings)
+        self.hosts[name] = host
+        return host
+
+    def all_hosts(self) -> Iterable[Host]:
+        """Return every host, the main one first."""
+        return (self.main, *self.hosts.values())
+
+    def close(self) -> None:
+        """End the loops of all hosts, and forget what was about to happen."""
+        for host in self.all_hosts():
+            host.close()
+        self._events.clear()
+        self.is_open = False
+
+
+def the_world() -> World:
+    """Return the simulation that runs. Raises UsageError outside one."""
+    world: World = current.world()
+    return world

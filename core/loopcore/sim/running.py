@@ -1,0 +1,118 @@
+"""Running a simulation: once with one seed, many times in search of a failure, and again as a token says."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from loopcore.errors import UsageError
+from loopcore.runner import new_event_loop
+from loopcore.selection.discovery import choose_backend
+from loopcore.sim import current
+from loopcore.sim.tape import Level, Strategy, Tape
+
+T = TypeVar("T")
+
+Main = Callable[[], Coroutine[Any, Any, T]]
+
+
+class Machine(Protocol):
+    """What a backend that simulates has besides the port."""
+
+    @classmethod
+    def new_world(cls, tape: Tape, new_loop: Callable[[], Any]) -> Any:
+        """Return a new world whose choices come from `tape`, and whose hosts run the loops of `new_loop`."""
+        ...
+
+    @classmethod
+    def inside(cls, world: Any) -> Any:
+        """Return a context manager: within it Python's functions are those of `world`."""
+        ...
+
+
+class Outcome:
+    """How a simulation went: its tape, its log, and what the loops reported."""
+
+    def __init__(self, world: Any, result: Any, error: BaseException | None) -> None:
+        self.tape: Tape = world.tape
+        self.log = world.log
+        self.reported = world.errors
+        self.seconds: float = world.now
+        """Simulated seconds."""
+        self.steps: int = world.steps
+        self.result = result
+        self.error = error
+        """What `main` raised; None if it returned."""
+
+
+def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim") -> Outcome:
+    """Run `main()` in a new simulation whose choices come from `tape`; return how it went.
+
+    `limit` is in simulated seconds. What `main` raises, DeadlockError included, is in the outcome; KeyboardInterrupt
+    and the like are raised. Raises UsageError inside a simulation.
+    """
+    if current.is_running():
+        raise UsageError("a simulation runs already; use its hosts, or another process")
+    if asyncio.iscoroutine(main):
+        main.close()
+        raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
+    machine = _machine(backend)
+    world = machine.new_world(tape, lambda: new_event_loop(backend))
+    world.limit_ns = None if limit is None else round(limit * 1e9)
+    current.enter(world)
+    try:
+        with machine.inside(world):
+            result, error = _run_main(world, main)
+            outcome = Outcome(world, result, error)
+            world.close()
+    finally:
+        current.enter(None)
+    return outcome
+
+
+def run(
+    main: Main[T],
+    *,
+    seed: int = 0,
+    strategy: Strategy | None = None,
+    level: Level = Level.IO,
+    limit: float | None = 3600.0,
+) -> T:
+    """Run `main()` in a simulation, and return what it returns.
+
+    The same seed gives the same run. `limit` is in simulated seconds. Raises what `main` raises, with a note that has
+    the token for `replay`; DeadlockError and LivelockError if it cannot end.
+    """
+    tape = Tape(strategy, seed=seed, level=level)
+    outcome = simulate(main, tape, limit=limit)
+    if outcome.error is not None:
+        outcome.error.add_note(f"simulated with seed {seed}; replay token: {tape.token()}")
+        raise outcome.error
+    result: T = outcome.result
+    return result
+
+
+def replay(main: Main[T], token: str, *, limit: float | None = 3600.0) -> T:
+    """Run `main()` as the run went that gave `token`. Raises UsageError for a token that is damaged."""
+    outcome = simulate(main, Tape.from_token(token), limit=limit)
+    if outcome.error is not None:
+        raise outcome.error
+    result: T = outcome.result
+    return result
+
+
+def _machine(name: str) -> Any:
+    factory: Any = choose_backend(name).factory
+    if not hasattr(factory, "new_world"):
+        raise UsageError(f"the backend {name!r} does not simulate; `sim` does")
+    return factory
+
+
+def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
+    try:
+        loop = world.main.loop = world.new_loop()
+        loop.set_exception_handler(world.main.report)
+        result = loop.run_until_complete(main())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    except (Exception, asyncio.CancelledError) as exc:
+        return None, exc
+    return result, None
