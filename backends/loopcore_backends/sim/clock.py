@@ -1,19 +1,21 @@
 """Simulated clocks: the functions of `time`, the classes of `datetime`, and the clock of the loop's timers.
 
-True time is `world.now`. A host's clocks advance `clock_rate` seconds in each second of true time, and its wall
-clock is
-wrong by `clock_offset` seconds. Every clock that counts from the start of a machine shows the same time here, and
-processor time too: a program that waits for its own processor time to pass sees it pass while it sleeps.
+True time is `world.now`. A host's clocks advance `clock_rate` seconds in each second of true time, and its wall clock
+is wrong by `clock_offset` seconds. Processor time advances with the monotonic clock, so that a program which waits for
+its own processor time does not wait for ever.
 """
 
-import datetime  # noqa: ICN001
+import copyreg
+import datetime as dt
 import errno
 import math
 import os
+import pickle
 import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import monotonic as real_monotonic
 from typing import Any
 
@@ -37,8 +39,7 @@ _NS = 1_000_000_000
 
 
 class WorldClock:
-    """The monotonic clock of one host: the `loopcore.ports.clock.Clock` of its loop, and what `time.monotonic`
-    shows."""
+    """The monotonic clock of one host: the clock of its loop (`loopcore.ports.clock`) and of `time.monotonic`."""
 
     resolution: float = 1e-9
 
@@ -142,8 +143,10 @@ def replacements(world: WorldView) -> list[Replacement]:
     }
     return [
         *((time, name, function) for name, function in functions.items() if hasattr(time, name)),
-        (datetime, "datetime", SimulatedDatetime),
-        (datetime, "date", SimulatedDate),
+        (dt, "datetime", SimulatedDatetime),
+        (dt, "date", SimulatedDate),
+        (copyreg.dispatch_table, dt.datetime, partial(_reduce, SimulatedDatetime)),
+        (copyreg.dispatch_table, dt.date, partial(_reduce, SimulatedDate)),
     ]
 
 
@@ -163,8 +166,8 @@ def _of_clock(clocks: Clocks, clock: int) -> tuple[Callable[[], float], Callable
 class _StandsFor(type):
     """Metaclass of a class that takes the place of its base and makes instances of the base.
 
-    So instances are compared, added, pickled and recognized by C code as ever, also after the simulation, and
-    `isinstance` holds for instances made before it. Subclasses of the program are ordinary classes.
+    So instances are compared, added and recognized by C code as ever, also after the simulation, and `isinstance`
+    holds for instances made before it. Subclasses that the program makes are ordinary classes.
     """
 
     _real: type
@@ -190,23 +193,23 @@ class _StandsFor(type):
         return hash(cls._real) if "_real" in vars(cls) else super().__hash__()
 
 
-class SimulatedDate(datetime.date, metaclass=_StandsFor):
+class SimulatedDate(dt.date, metaclass=_StandsFor):
     """Stands for `datetime.date`."""
 
-    _real = datetime.date
+    _real = dt.date
 
     @classmethod
     def today(cls) -> Any:
         return cls.fromtimestamp(time.time())  # Python 3.15 reads the real clock
 
 
-class SimulatedDatetime(datetime.datetime, metaclass=_StandsFor):
+class SimulatedDatetime(dt.datetime, metaclass=_StandsFor):
     """Stands for `datetime.datetime`."""
 
-    _real = datetime.datetime
+    _real = dt.datetime
 
     @classmethod
-    def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+    def now(cls, tz: dt.tzinfo | None = None) -> Any:
         return cls.fromtimestamp(time.time(), tz)
 
     @classmethod
@@ -218,4 +221,9 @@ class SimulatedDatetime(datetime.datetime, metaclass=_StandsFor):
         if sys.version_info >= (3, 12):
             text = "datetime.datetime.utcnow() is deprecated: use datetime.datetime.now(datetime.UTC)"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
-        return cls.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
+        return cls.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+
+
+def _reduce(stand_in: type, value: Any) -> tuple[Any, ...]:
+    """How `pickle` and `copy` take `value` apart: pickle insists that a class is what its name stands for."""
+    return stand_in, *value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)[1:]

@@ -1,11 +1,11 @@
 """Puts functions of the simulation where a program looks for Python's own, and puts Python's back.
 
-A replacement is (owner, attribute, value). The owner is a module, a class or another object with a `__dict__`. A
-function of the simulation is not put there itself: a *stand-in* is, one for each original for the life of the
-process. It calls the simulation's function in simulated threads, and the original in every other thread and while
-no simulation runs. So the threads of a debugger or of pytest-xdist never see simulated time, and a stand-in that
-the program kept (as a default argument, in a class) works in the next simulation as well. Classes and
-other values are put there as they are.
+A replacement is (owner, attribute, value). The owner is a module, a class or another object with a `__dict__`, or
+a dict, whose item is replaced. A function of the simulation is not put there itself: a *stand-in* is, one for each
+original for the life of the process. It calls the simulation's function in simulated threads, and the original in
+every other thread and while no simulation runs. So the threads of a debugger or of pytest-xdist never see simulated
+time, and a stand-in that the program kept (as a default argument, in a class) works in the next simulation as well.
+Classes and other values are put there as they are.
 
 `from time import sleep` copies the function into another module. All modules are searched for such copies once;
 later only modules that are new or have another number of globals. Copies that were made in a class or in a
@@ -26,7 +26,7 @@ from typing import Any
 
 from loopcore.errors import UsageError
 
-Replacement = tuple[object, str, object]
+Replacement = tuple[object, Any, object]
 
 SIMULATED_THREADS: set[int] = set()
 """Identifiers of the threads that see the simulation; the machine of threads adds its own."""
@@ -46,8 +46,7 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
     """Put `replacements` in place for the body of the `with` statement, in this thread and in SIMULATED_THREADS.
 
     Afterwards every owner has what it had before; modules that were imported meanwhile have the originals. An
-    attribute that
-    the owner lacks must be the name of a builtin (it then hides the builtin) or be inherited; otherwise AttributeError.
+    attribute that a module lacks must be the name of a builtin, which it then hides; otherwise AttributeError.
     Raises UsageError where a simulation runs already.
     """
     if SIMULATED_THREADS:
@@ -62,7 +61,7 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
         originals: dict[int, Any] = {}
         put: dict[int, Any] = {}  # by id of the original: what takes its place
         for owner, name, value in replacements:
-            before = vars(owner).get(name, _ABSENT)
+            before = (owner if isinstance(owner, dict) else vars(owner)).get(name, _ABSENT)
             original = _original(owner, name, before)
             if callable(original):
                 if not _is_pythons_own(original, owner):
@@ -75,7 +74,7 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                 if isinstance(owner, ModuleType):
                     originals[id(original)], put[id(original)] = original, value
             undo.append((owner, name, before))
-            setattr(owner, name, value)
+            _put(owner, name, value)
         for space, name, original in _copies(originals):
             if space.get(name) is original:
                 space[name] = put[id(original)]
@@ -89,15 +88,21 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
             if space.get(name) is put[id(original)]:
                 space[name] = original
         for owner, name, before in reversed(undo):
-            if before is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
+            _put(owner, name, before)
         back = {id(put[key]): original for key, original in originals.items()}
         for _, space in _changed_modules(remember=False):
             for name, value in list(space.items()):
                 if id(value) in back:
                     space[name] = back[id(value)]
+
+
+def _put(owner: Any, name: Any, value: object) -> None:
+    if isinstance(owner, dict):
+        owner.pop(name, None) if value is _ABSENT else owner.update({name: value})
+    elif value is not _ABSENT:
+        setattr(owner, name, value)
+    elif name in vars(owner):
+        delattr(owner, name)
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -131,7 +136,7 @@ def _stand_in(original: Any) -> _StandIn:
 
 
 def _original(owner: object, name: str, before: Any) -> Any:
-    if before is not _ABSENT:
+    if before is not _ABSENT or isinstance(owner, dict):
         return before
     if isinstance(owner, ModuleType):
         if not hasattr(builtins, name):
