@@ -1,0 +1,1 @@
+"""A simulated machine for asyncio programs: find a race, shrink it, replay it."""
