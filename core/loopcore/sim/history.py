@@ -36,7 +36,7 @@ UNKNOWN: Final = Unknown.UNKNOWN
 
 
 class Operation(NamedTuple):
-    """An operation as it was recorded."""
+    """A recorded operation."""
 
     client: str
     action: str

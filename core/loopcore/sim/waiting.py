@@ -200,9 +200,8 @@ def _subject_of(task: Task, chain: _Chain) -> _Subject | None:
             return _Subject(words, subject, futures, relation, _name_in(user, subject), place)
     behind = tuple(_futures_behind(waiter))
     if behind:
-        words = (
-            _task_words(waiter) if hasattr(waiter, "get_coro") else "a gather" if len(behind) > 1 else "another task"
-        )
+        of_several = "a gather" if hasattr(waiter, "_children") else "a shield"
+        words = _task_words(waiter) if hasattr(waiter, "get_coro") else of_several
         return _Subject(words, None, behind, "is not done", "", place)
     return _Subject("the future", waiter, (), "uses", _name_in(user, waiter), place)
 
@@ -237,10 +236,10 @@ def _futures_behind(future: Any) -> Iterator[Any]:
         yield future
     yield from getattr(future, "_children", None) or ()
     for callback, *_ in getattr(future, "_callbacks", None) or ():
-        if getattr(callback, "__name__", "") == "_outer_done_callback":  # of shield
-            yield from (
-                cell.cell_contents for cell in callback.__closure__ or () if hasattr(cell.cell_contents, "get_coro")
-            )
+        if isinstance(callback, FunctionType) and callback.__name__ == "_outer_done_callback":  # of shield
+            names = dict(zip(callback.__code__.co_freevars, callback.__closure__ or (), strict=True))
+            if "inner" in names:
+                yield from _futures_behind(names["inner"].cell_contents)
 
 
 def _others(

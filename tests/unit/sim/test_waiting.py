@@ -258,7 +258,7 @@ def test_tasks_awaited_together(loop: asyncio.AbstractEventLoop):
         "A waits for the task group `together`: of the group is not done",
         "B waits for a gather: part 9 and part 10 are not done",
         "C waits for `asyncio.wait`: part 9 and part 10 are not done",
-        "D waits for another task: part 10 is not done",
+        "D waits for a shield: part 10 is not done",
         "E waits for a timer",
         "F waits for the event `event`, which C uses",
     ]
