@@ -17,7 +17,7 @@ class Host:
     def __init__(self, world: "World", name: str, *, clock_offset: float = 0.0, clock_rate: float = 1.0) -> None:
         self.world = world
         self.name = name
-        number = len(world.hosts) + 1
+        number = next(world.host_numbers)
         self.addresses: tuple[str, ...] = (f"10.0.{number >> 8}.{number & 255}", f"fd00::{number:x}")
         self.names = {name}
         self.pid = 1000 + number
@@ -89,7 +89,7 @@ class Host:
             found = self.ports.find(socket.AF_INET6, socket.SOCK_STREAM, "::", port, _listens_to_both)
         if not found:
             return None
-        return found[self.world.tape.choose(len(found), f"which socket at port {port} gets the connection")]
+        return found[self.world.tape.choose(len(found), f"listener: which socket at port {port} gets the connection")]
 
     def report(self, loop: Any, context: dict[str, Any]) -> None:
         """Note what the loop's exception handler is told."""

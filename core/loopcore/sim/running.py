@@ -36,6 +36,7 @@ class Outcome:
         self.tape: Tape = world.tape
         self.log = world.log
         self.reported = world.errors
+        self.reached = world.reached
         self.seconds: float = world.now
         """Simulated seconds."""
         self.steps: int = world.steps
