@@ -38,7 +38,7 @@ class Host:
         self.wakes_at: int | None = None
         """When its loop wants to go on by itself, in nanoseconds of the world; None if never."""
         self.has_stirred = True
-        """Something has happened for its loop since its last tick."""
+        """Its loop may have something to do: its last wait did not find that it has to block."""
         self._main: Callable[[], Coroutine[Any, Any, Any]] | None = None
         self._graveyard: list[Any] = []
 
@@ -69,7 +69,7 @@ class Host:
         """Make one tick of its loop. Raises what its program raised."""
         world = self.world
         before, world.host = world.host, self
-        self.has_stirred = False
+        self.has_stirred = True  # until a wait finds nothing to do: see SimBackend.wait
         self.wakes_at = None
         try:
             self.loop.process_events(self.loop.poll_events())
