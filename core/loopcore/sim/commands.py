@@ -63,7 +63,8 @@ def load(program: str) -> Main:
     if not file.is_file():
         raise UsageError(f"{path} is no file; give a file of Python with a coroutine function `main`")
     spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(file.stem, module)
     sys.path.insert(0, str(file.parent))

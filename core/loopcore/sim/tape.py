@@ -74,8 +74,8 @@ class Random:
     """Leave 0 at random; where it does, all other answers are equally likely.
 
     `rate` is the probability of leaving 0. By default each run draws a rate for each kind of choice, which is what its
-    label has before the first ": ": some runs cancel often and never reorder, others the opposite. A common rate would hide failures that need many changes of one kind and none
-    of another (Groce et al., "Swarm testing", ISSTA 2012).
+    label has before the first ": ": some runs cancel often and never reorder, others the opposite. A common rate would
+    hide failures that need many changes of one kind and none of another (Groce et al., "Swarm testing", ISSTA 2012).
     """
 
     RATES = (0.0, 0.02, 0.1, 0.3, 0.7)
