@@ -124,6 +124,34 @@ class _StandIn:
         self.callable: Any = call if binds else staticmethod(call)
 
 
+class StandsFor(type):
+    """Metaclass of a class that takes the place of its base, `_real`: what is said of the one holds for the other.
+
+    `isinstance` and `issubclass` accept instances and subclasses of the base, and the two are equal, so either finds
+    what a dict has under the other. Classes that the program derives are ordinary.
+    """
+
+    _real: type
+
+    def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(name, bases, space, **kwargs)
+        if "_real" in space:
+            for attribute in ("__name__", "__qualname__", "__module__"):
+                setattr(cls, attribute, getattr(cls._real, attribute))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls._real) if "_real" in vars(cls) else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls._real) if "_real" in vars(cls) else super().__subclasscheck__(subclass)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or ("_real" in vars(cls) and other is cls._real)
+
+    def __hash__(cls) -> int:
+        return hash(cls._real) if "_real" in vars(cls) else super().__hash__()
+
+
 _stand_ins: dict[int, _StandIn] = {}  # by the id of the original and by that of the callable
 
 

@@ -8,6 +8,7 @@ from loopcore.errors import UsageError
 from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend
 from loopcore.sim import current
+from loopcore.sim.numbered import numbered, restart_numbers
 from loopcore.sim.tape import Level, Strategy, Tape
 
 T = TypeVar("T")
@@ -56,7 +57,8 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
         main.close()
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
     machine = _machine(backend)
-    world = machine.new_world(tape, lambda: new_event_loop(backend))
+    restart_numbers()
+    world = machine.new_world(tape, lambda: numbered(new_event_loop(backend)))
     world.limit_ns = None if limit is None else round(limit * 1e9)
     current.enter(world)
     try:
