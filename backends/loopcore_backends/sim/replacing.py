@@ -66,7 +66,7 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
             if callable(original):
                 if not _is_pythons_own(original, owner):
                     continue
-                if callable(value) and not isinstance(value, type) and not isinstance(original, type):
+                if callable(value) and not isinstance(value, type):
                     stand_in = _stand_in(original)
                     stand_in.value = value
                     used.append(stand_in)
