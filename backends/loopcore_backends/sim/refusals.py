@@ -30,7 +30,6 @@ _SIGNAL: Final = "send signals to processes of the simulation only (os.getpid())
 _MAPPING: Final = "read and write the file instead"
 _NAME: Final = "use getaddrinfo of the module socket or of the loop"
 
-_STARTS: Final = ("exec", "fork", "posix_spawn", "startfile", "system")  # functions of the module os
 _AUDITED: Final = {
     "os.exec": _PROCESS,
     "os.fork": _PROCESS,
@@ -80,7 +79,7 @@ def replacements(world: WorldView) -> list[Replacement]:
     modules = sys.modules.get
     process = getattr(modules("multiprocessing.process"), "BaseProcess", None)
     places: list[Replacement] = [
-        *((os, name, _refusal(f"os.{name}()", _PROCESS)) for name in vars(os) if name.startswith(_STARTS)),
+        *_OF_OS,
         (subprocess.Popen, "__init__", _refuse_popen),
         (process, "start", _refusal("multiprocessing.Process.start()", _PROCESS)),
         (modules("_posixsubprocess"), "fork_exec", _refusal("starting a process", _PROCESS)),
@@ -102,6 +101,13 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
         raise not_simulated(what, instead)
 
     return refuse
+
+
+_OF_OS: Final = [
+    (os, name, _refusal(f"os.{name}()", _PROCESS))
+    for name in vars(os)
+    if name.startswith(("exec", "fork", "posix_spawn", "startfile", "system"))
+]
 
 
 def _refuse_popen(self: object, args: Any = (), *_: object, **__: object) -> NoReturn:
