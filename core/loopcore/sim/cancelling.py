@@ -10,14 +10,13 @@ libraries treat differently:
 * **as another was woken**: another coroutine is about to run when this one is cancelled. The other sees a waiter
   that is cancelled but has not cleaned up after itself.
 
-All three happen in production: a cancellation comes from a timer, from a client that hangs up or from a task group,
-and each of
-those shares a tick with other events. So a failure found this way can happen (level `io`).
+All three happen in production: a cancellation comes from a timer, from a client that hangs up or from a task group, and
+each of those shares a tick with other events. So a failure found this way can happen (level `io`).
 
 `may_cancel` drives the coroutine and sees each future before the task does. A done callback added there runs before the
 task's own, which is the moment between the wake-up and the next step.
 
-Each suspension is one choice, so nobody needs to know in advance how many there are.
+Each suspension is a choice of its own, so the number of suspensions need not be known in advance.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar, final
 from weakref import WeakKeyDictionary
 
+from loopcore.errors import UsageError
 from loopcore.sim.current import world
 
 __all__ = ["CANCELLED", "Cancelled", "SwallowedCancellationError", "may_cancel"]
@@ -38,6 +38,8 @@ _T = TypeVar("_T")
 
 #: Suspensions after this one are left alone.
 _LIMIT: Final = 200
+
+_MOMENTS: Final = ("at once", "as another was woken", "as it was woken")
 
 #: Packages whose frames say nothing about where a program waits.
 _MACHINERY: Final = frozenset({"asyncio", "loopcore", "contextlib"})
@@ -67,23 +69,24 @@ async def may_cancel(
     """Run `coroutine` as a task that the tape of the running simulation may cancel, once, at one of its suspensions.
 
     Returns what the coroutine returns, or `CANCELLED` if the tape cancelled it and CancelledError came out of it. An
-    exception
-    of the coroutine's own is raised here, whether it was cancelled or not.
+    exception of the coroutine's own is raised here, whether it was cancelled or not.
 
     A coroutine that is cancelled and returns a result has swallowed the cancellation. The log of the world has a note
-    then, and with `strict` SwallowedCancellationError is raised. Without `strict` the result is returned: a
-    coroutine may catch
-    CancelledError on purpose.
+    then, and with `strict` SwallowedCancellationError is raised. Without `strict` the result is returned: a coroutine
+    may catch CancelledError on purpose.
 
-    `name` names the coroutine in the choices, the log and the task; without it the coroutine's own name stands there.
-    Each choice is 0 for "go on": with a tape of zeros this is `await asyncio.create_task(coroutine)`. At most the
-    first 200
-    suspensions are offered.
+    `name` names the coroutine in the choices, the log and the task; the default is the coroutine's own name. A
+    choice of 0 goes on: with a tape of zeros this is `await asyncio.create_task(coroutine)`. Only the first 200
+    suspensions are choices.
 
     Cancelling the caller cancels the coroutine, as with any awaited task, and raises CancelledError here.
-    Raises RuntimeError outside a simulation. Thread: the loop's own.
+    Raises UsageError outside a simulation. Thread: the loop's own.
     """
-    points = _Points(coroutine, name or str(getattr(coroutine, "__name__", type(coroutine).__name__)))
+    try:
+        points = _Points(coroutine, name or str(getattr(coroutine, "__name__", type(coroutine).__name__)))
+    except UsageError:
+        coroutine.close()
+        raise
     caller = asyncio.current_task()
     assert caller is not None
     before = caller.cancelling()
@@ -151,23 +154,21 @@ class _Points:
 
     def suspended(self, awaited: object) -> None:
         """The coroutine waits for `awaited`: a future, or None after a bare yield."""
-        if isinstance(awaited, asyncio.Future):
+        if asyncio.isfuture(awaited):
             awaited.add_done_callback(self._woken)
         count = self._count
         self._count += 1
         if self.cancelled or count >= _LIMIT:
             return
         self.where = f"cancel {self.name} {_place(self._coroutine)}"
-        moments = ("at once", "as another was woken") + (
-            ("as it was woken",) if isinstance(awaited, asyncio.Future) else ()
-        )
+        moments = _MOMENTS if asyncio.isfuture(awaited) else _MOMENTS[:2]
         chosen = self._world.tape.choose(len(moments) + 1, f"{self.where}: {', '.join(moments)}")
         if chosen == 1:
             self._loop.call_soon(self._cancel, count, "at once")
         elif chosen == 2:
             _waiting(self._loop)[self] = None
         elif chosen == 3:
-            assert isinstance(awaited, asyncio.Future)
+            assert asyncio.isfuture(awaited)
             awaited.add_done_callback(lambda _: self._cancel(count, "as it was woken"))
 
     def resumed(self) -> None:
