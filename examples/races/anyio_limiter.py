@@ -17,6 +17,5 @@ async def main() -> None:
         async with limiter:
             await asyncio.sleep(0.01)
 
-    async with asyncio.timeout(1):
-        await asyncio.gather(*(may_cancel(work(), name=name) for name in ("first", "second", "third")))
-        await work()
+    await asyncio.gather(*(may_cancel(work(), name=name) for name in ("first", "second", "third")))
+    await work()

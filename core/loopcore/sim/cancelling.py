@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import types
 from collections.abc import Coroutine, Generator
 from enum import Enum
 from typing import Any, Final, TypeVar, final
@@ -34,6 +33,7 @@ from loopcore.sim.current import world
 
 __all__ = ["CANCELLED", "Cancelled", "SwallowedCancellationError", "may_cancel"]
 
+_A = TypeVar("_A")
 _T = TypeVar("_T")
 
 #: Suspensions after this one are left alone.
@@ -91,7 +91,7 @@ async def may_cancel(
     assert caller is not None
     before = caller.cancelling()
     try:
-        points.task = asyncio.get_running_loop().create_task(_watched(coroutine, points), name=name)
+        points.task = asyncio.get_running_loop().create_task(_watched(coroutine, points), name=points.name)
         result: _T = await points.task
     except asyncio.CancelledError:
         if points.cancelled and caller.cancelling() == before:
@@ -109,32 +109,36 @@ async def may_cancel(
 
 
 async def _watched(coroutine: Coroutine[Any, Any, _T], points: _Points) -> _T:
-    result: _T = await _driven(coroutine, points)
-    return result
-
-
-@types.coroutine
-def _driven(coroutine: Coroutine[Any, Any, _T], points: _Points) -> Generator[Any, Any, _T]:
-    """Drive `coroutine` as `await` does, and show each awaited object to `points` before the task sees it."""
     points.task = asyncio.current_task()  # An eager task runs before create_task has returned it.
-    error: BaseException | None = None
-    value: Any = None
-    while True:
-        try:
-            awaited = coroutine.send(value) if error is None else coroutine.throw(error)
-        except StopIteration as stop:
-            result: _T = stop.value
-            return result
-        error = None
-        points.suspended(awaited)
-        try:
-            value = yield awaited
-        except GeneratorExit:
-            coroutine.close()
-            raise
-        except BaseException as thrown:
-            error = thrown
-        points.resumed()
+    return await _Driven(coroutine, points)
+
+
+class _Driven(Generator[Any, Any, _T]):
+    """Drive a coroutine as `await` does, and show each awaited object to `points` before the task sees it.
+
+    `cr_await` makes it a link of the chain of suspended coroutines, for reports of what a task waits for.
+    """
+
+    __slots__ = ("_points", "cr_await")
+    cr_frame = None
+
+    def __init__(self, coroutine: Coroutine[Any, Any, _T], points: _Points) -> None:
+        self.cr_await = coroutine
+        self._points = points
+
+    def __await__(self) -> Generator[Any, Any, _T]:
+        return self
+
+    def send(self, value: Any) -> Any:
+        self._points.resumed()
+        return self._points.suspended(self.cr_await.send(value))
+
+    def throw(self, *thrown: Any) -> Any:
+        self._points.resumed()
+        return self._points.suspended(self.cr_await.throw(*thrown))
+
+    def close(self) -> None:
+        self.cr_await.close()
 
 
 class _Points:
@@ -152,14 +156,14 @@ class _Points:
         self.cancelled = False
         self.task: asyncio.Task[Any] | None = None
 
-    def suspended(self, awaited: object) -> None:
-        """The coroutine waits for `awaited`: a future, or None after a bare yield."""
+    def suspended(self, awaited: _A) -> _A:
+        """The coroutine waits for `awaited`: a future, or None after a bare yield. Return it."""
         if asyncio.isfuture(awaited):
             awaited.add_done_callback(self._woken)
         count = self._count
         self._count += 1
         if self.cancelled or count >= _LIMIT:
-            return
+            return awaited
         self.where = f"cancel {self.name} {_place(self._coroutine)}"
         moments = _MOMENTS if asyncio.isfuture(awaited) else _MOMENTS[:2]
         chosen = self._world.tape.choose(len(moments) + 1, f"{self.where}: {', '.join(moments)}")
@@ -170,6 +174,7 @@ class _Points:
         elif chosen == 3:
             assert asyncio.isfuture(awaited)
             awaited.add_done_callback(lambda _: self._cancel(count, "as it was woken"))
+        return awaited
 
     def resumed(self) -> None:
         """The coroutine goes on, or has ended."""
