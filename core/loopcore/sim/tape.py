@@ -73,9 +73,9 @@ class Fifo:
 class Random:
     """Leave 0 at random; where it does, all other answers are equally likely.
 
-    `rate` is the probability of leaving 0. By default each run draws a rate for each label: some runs cancel often and
-    never reorder, others the opposite. A common rate would hide failures that need many changes of one kind and none
-    of another (Groce et al., "Swarm testing", ISSTA 2012).
+    `rate` is the probability of leaving 0. By default each run draws a rate for each kind of choice, which is what its
+    label has before the first ": ": some runs cancel often and never reorder, others the opposite. A common rate would
+    hide failures that need many changes of one kind and none of another (Groce et al., "Swarm testing", ISSTA 2012).
     """
 
     RATES = (0.0, 0.02, 0.1, 0.3, 0.7)
@@ -86,10 +86,11 @@ class Random:
         self._rates: dict[str, float] = {}
 
     def next(self, n: int, label: str, keys: Sequence[str]) -> int:
-        rate = self._rates.get(label)
+        kind = label.partition(": ")[0]
+        rate = self._rates.get(kind)
         if rate is None:
             drawn = self._rate if self._rate is not None else self.RATES[int(self._random() * len(self.RATES))]
-            rate = self._rates[label] = drawn
+            rate = self._rates[kind] = drawn
         if self._random() >= rate:
             return 0
         return 1 + int(self._random() * (n - 1))

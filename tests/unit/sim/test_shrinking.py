@@ -56,7 +56,7 @@ def test_one_of_several_hundred_changes_is_found_within_a_small_budget() -> None
 
 def test_two_changes_that_only_go_together_are_removed() -> None:
     def failing(values) -> bool:
-        return sum(values[:3]) in (1, 3)
+        return sum(values) in (1, 3)
 
     assert changes(shrink([1, 1, 1], failing)) == 1
 
