@@ -160,7 +160,7 @@ def _listens_to_both(sock: Any) -> bool:
 
 
 def end_loop(loop: Any) -> None:
-    """Throw away the tasks of `loop` and close it; what they still do, and raise, is no part of the simulation."""
+    """Throw away the tasks and transports of `loop` and close it; what they still do is no part of the simulation."""
     import asyncio
     import warnings
 
@@ -171,5 +171,10 @@ def end_loop(loop: Any) -> None:
             try:
                 task.get_coro().close()
             except BaseException:  # whatever a `finally` block does now
+                pass
+        for transport in loop._transports.values():  # else the collector reports each as unclosed, runs later
+            try:
+                transport._let_go()
+            except OSError:  # the program has closed its descriptor
                 pass
         loop.close()

@@ -101,7 +101,7 @@ async def may_cancel(
         points.resumed()
         coroutine.close()  # Cancelled before its first step, it has never been awaited.
     if points.cancelled:
-        swallowed = f"{points.name} swallowed its cancellation ({points.where}) and returned"
+        swallowed = f"{points.name} was cancelled {points.where}, and returned a result all the same"
         points.note(swallowed)
         if strict:
             raise SwallowedCancellationError(swallowed)
@@ -142,7 +142,10 @@ class _Driven(Generator[Any, Any, _T]):
 
 
 class _Points:
-    """The suspensions of one coroutine, and the choice at each of them."""
+    """The suspensions of one coroutine, and the choice at each of them.
+
+    Labels begin with "cancel NAME: ", so that all suspensions of a coroutine are one kind of choice (`tape.Random`).
+    """
 
     __slots__ = ("__weakref__", "_count", "_coroutine", "_loop", "_world", "cancelled", "name", "task", "where")
 
@@ -164,9 +167,9 @@ class _Points:
         self._count += 1
         if self.cancelled or count >= _LIMIT:
             return awaited
-        self.where = f"cancel {self.name} {_place(self._coroutine)}"
+        self.where = _place(self._coroutine)
         moments = _MOMENTS if asyncio.isfuture(awaited) else _MOMENTS[:2]
-        chosen = self._world.tape.choose(len(moments) + 1, f"{self.where}: {', '.join(moments)}")
+        chosen = self._world.tape.choose(len(moments) + 1, f"cancel {self.name}: {self.where}: {', '.join(moments)}")
         if chosen == 1:
             self._loop.call_soon(self._cancel, count, "at once")
         elif chosen == 2:
@@ -187,7 +190,9 @@ class _Points:
     def _woken(self, _: asyncio.Future[Any]) -> None:
         """What the coroutine awaited is done. Other coroutines may be cancelled before this one runs."""
         for other in list(_waiting(self._loop)):
-            if other is not self and self._world.tape.choose(2, f"{other.where}, as {self.name} was woken"):
+            if other is not self and self._world.tape.choose(
+                2, f"cancel {other.name}: {other.where}, as {self.name} was woken"
+            ):
                 other._cancel(other._count - 1, f"as {self.name} was woken")
 
     def _cancel(self, suspension: int, moment: str) -> None:
@@ -197,7 +202,7 @@ class _Points:
             return
         self.cancelled = True
         self.where += f", {moment}"
-        self.note(self.where)
+        self.note(f"cancel {self.name} {self.where}")
         self.task.cancel()
 
 

@@ -160,7 +160,7 @@ def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {to
 def _change_in_words(choice: Choice) -> str:
     if choice.keys:
         return f"{choice.label}: {choice.keys[choice.value]} before {choice.keys[0]}"
-    question, _, answers = choice.label.partition(": ")
+    question, _, answers = choice.label.rpartition(": ")
     named = answers.split(", ")
     if len(named) == choice.n - 1 and answers:
         return f"{question}, {named[choice.value - 1]}"
