@@ -194,6 +194,8 @@ class StreamSocket(Description):
         if self.state == "connecting":
             self.state = "connected"
             self.changed()
+        elif self.state == "closed":  # the program gave the connect up, and the answer meets a reset
+            self._break_off()
 
     def _connect_name(self, path: str) -> None:
         listener = self.host.unix_names.get(path)

@@ -167,7 +167,11 @@ def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {to
 def _change_in_words(choice: Choice) -> str:
     if choice.keys:
         return f"{choice.label}: {choice.keys[choice.value]} before {choice.keys[0]}"
-    return f"{choice.label} ({choice.value} of {choice.n - 1})"
+    question, _, answers = choice.label.rpartition(": ")
+    named = answers.split(", ")
+    if len(named) == choice.n - 1 and answers:
+        return f"{question}, {named[choice.value - 1]}"
+    return choice.label if choice.n == 2 else f"{choice.label} ({choice.value} of {choice.n - 1})"
 
 
 @dataclass
