@@ -15,6 +15,6 @@ def installed(world: World) -> Iterator[None]:
     parts: list[tuple[Any, str, object]] = []
     for module in (calls, clock, signals, sockets):
         parts += module.replacements(world)
-    parts.append((asyncio.events, "new_event_loop", world.new_loop))
+    parts.append((asyncio.events, "new_event_loop", world.loops.new))
     with replacing.installed(parts):
         yield

@@ -73,12 +73,9 @@ class SimBackend:
         return ProbeResult(True)
 
     @classmethod
-    def new_world(cls, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> World:
-        """Return a new simulation whose choices come from `tape`.
-
-        Its hosts run loops that `new_loop` makes and `end_loop` ends.
-        """
-        return World(tape, new_loop, end_loop)
+    def new_world(cls, tape: Tape, loops: Any) -> World:
+        """Return a new simulation whose choices come from `tape`, and whose hosts run loops of `loops`."""
+        return World(tape, loops)
 
     @classmethod
     def inside(cls, world: World) -> AbstractContextManager[None]:

@@ -5,7 +5,6 @@ wait: events happen, the loops of other hosts make a tick each, and once everyth
 moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
 """
 
-import asyncio
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,7 +15,6 @@ from loopcore.sim import current
 from loopcore.sim.errors import DeadlockError, LivelockError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
-from loopcore.sim.waiting import explain_waits
 from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
@@ -50,12 +48,10 @@ class Event:
 class World:
     """One simulation. Thread: one at a time, the one that runs."""
 
-    def __init__(self, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> None:
+    def __init__(self, tape: Tape, loops: Any) -> None:
         self.tape = tape
-        self.new_loop = new_loop
-        """Makes a loop over this backend, for the host whose code runs."""
-        self.end_loop = end_loop
-        """Closes such a loop, whatever still runs on it."""
+        self.loops = loops
+        """Makes, ends and explains the loops of hosts: `loopcore.sim.loops.Loops`."""
         self.now_ns = 0
         self.log: list[LogEntry] = []
         self.descriptors = Descriptors()
@@ -218,8 +214,8 @@ class World:
             heapq.heappop(self._events)
 
     def _waiting_text(self) -> str:
-        tasks = [task for host in self.all_hosts() if host.loop is not None for task in asyncio.all_tasks(host.loop)]
-        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{explain_waits(tasks)}"
+        loops = [host.loop for host in self.all_hosts() if host.loop is not None]
+        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{self.loops.explain(loops)}"
 
     # --- hosts --------------------------------------------------------------------------------------
 

@@ -5,11 +5,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from loopcore.errors import UsageError
-from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend
 from loopcore.sim import current
-from loopcore.sim.ending import end_loop
-from loopcore.sim.numbered import numbered, restart_numbers
+from loopcore.sim.loops import Loops
+from loopcore.sim.numbered import restart_numbers
 from loopcore.sim.search import mixed
 from loopcore.sim.tape import Level, Strategy, Tape
 
@@ -22,11 +21,8 @@ class Machine(Protocol):
     """What a backend that simulates has besides the port."""
 
     @classmethod
-    def new_world(cls, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> Any:
-        """Return a new world whose choices come from `tape`.
-
-        Its hosts run loops that `new_loop` makes and `end_loop` ends.
-        """
+    def new_world(cls, tape: Tape, loops: Loops) -> Any:
+        """Return a new world whose choices come from `tape`, and whose hosts run loops of `loops`."""
         ...
 
     @classmethod
@@ -64,7 +60,7 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
     machine = _machine(backend)
     restart_numbers()
-    world = machine.new_world(tape, lambda: numbered(new_event_loop(backend)), end_loop)
+    world = machine.new_world(tape, Loops(backend))
     world.limit_ns = None if limit is None else round(limit * 1e9)
     current.enter(world)
     try:
@@ -117,7 +113,7 @@ def _machine(name: str) -> Any:
 
 def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
     try:
-        loop = world.main.loop = world.new_loop()
+        loop = world.main.loop = world.loops.new()
         loop.set_exception_handler(world.main.report)
         result = loop.run_until_complete(main())
         loop.run_until_complete(loop.shutdown_asyncgens())
