@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 EVERY: Final = 1_000
-"""Steps of the world between two collections: `if world.steps % EVERY == 0: gc.collect()`."""
+"""Waits of the world between two collections."""
 
 
 @contextmanager

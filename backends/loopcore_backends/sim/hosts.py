@@ -17,7 +17,7 @@ class Host:
     def __init__(self, world: "World", name: str, *, clock_offset: float = 0.0, clock_rate: float = 1.0) -> None:
         self.world = world
         self.name = name
-        number = len(world.hosts) + 1
+        number = next(world.host_numbers)
         self.addresses: tuple[str, ...] = (f"10.0.{number >> 8}.{number & 255}", f"fd00::{number:x}")
         self.names = {name}
         self.pid = 1000 + number
@@ -38,7 +38,7 @@ class Host:
         self.wakes_at: int | None = None
         """When its loop wants to go on by itself, in nanoseconds of the world; None if never."""
         self.has_stirred = True
-        """Something has happened for its loop since its last tick."""
+        """Its loop may have something to do: its last wait did not find that it has to block."""
         self._main: Callable[[], Coroutine[Any, Any, Any]] | None = None
         self._graveyard: list[Any] = []
 
@@ -69,7 +69,7 @@ class Host:
         """Make one tick of its loop. Raises what its program raised."""
         world = self.world
         before, world.host = world.host, self
-        self.has_stirred = False
+        self.has_stirred = True  # until a wait finds nothing to do: see SimBackend.wait
         self.wakes_at = None
         try:
             self.loop.process_events(self.loop.poll_events())
@@ -89,7 +89,7 @@ class Host:
             found = self.ports.find(socket.AF_INET6, socket.SOCK_STREAM, "::", port, _listens_to_both)
         if not found:
             return None
-        return found[self.world.tape.choose(len(found), f"which socket at port {port} gets the connection")]
+        return found[self.world.tape.choose(len(found), f"listener: which socket at port {port} gets the connection")]
 
     def report(self, loop: Any, context: dict[str, Any]) -> None:
         """Note what the loop's exception handler is told."""

@@ -117,14 +117,14 @@ class Network:
         """Draw how long something takes; for a datagram a negative number says that it is lost."""
         link = self.link(source, target)
         choose = self.world.tape.choose
-        delay = link.delays[choose(len(link.delays), label)]
+        delay = link.delays[choose(len(link.delays), f"delay: {label}")]
         if link.bandwidth is not None:
             begin = max(self.world.now, link.free_at)
             link.free_at = begin + size / link.bandwidth
             delay += link.free_at - self.world.now
         if link.loss:
             again = RETRANSMITS_AFTER
-            while self._is_drawn(link.loss, f"{label}: lost"):
+            while self._is_drawn(link.loss, f"loss: {label}"):
                 if not retransmits:
                     return -1.0
                 delay += again
@@ -134,7 +134,7 @@ class Network:
     def is_doubled(self, source: "Host", target: "Host", label: str) -> bool:
         """Draw whether a datagram arrives twice."""
         share = self.link(source, target).duplicates
-        return bool(share) and self._is_drawn(share, f"{label}: twice")
+        return bool(share) and self._is_drawn(share, f"twice: {label}")
 
     def _is_drawn(self, share: float, label: str) -> bool:
         n = max(2, round(1 / share))

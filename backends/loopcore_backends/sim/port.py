@@ -162,9 +162,8 @@ class SimBackend:
         """The wait of a host whose ticks the world makes: never block, but say when to come back."""
         self._try_all()
         if not self._woken and not self._done and timeout != 0.0:
+            self._host.has_stirred = False
             self._host.wakes_at = None if timeout is None else self._moment(timeout)
-        else:
-            self._host.has_stirred = True
         self._woken = False
         return self._taken()
 

@@ -232,7 +232,7 @@ class StreamSocket(Description):
         data = b"".join(self._inbox) if len(self._inbox) > 1 else self._inbox[0]
         size = min(size, len(data))
         if size > 1 and not peek and self._wire is not None:
-            portion = self.host.world.tape.choose(3, "how much of what has arrived is read")
+            portion = self.host.world.tape.choose(3, "read: all, half or a byte of what has arrived")
             size = (size, size // 2, 1)[portion]
         if peek:
             return data[:size]

@@ -5,7 +5,10 @@ wait: events happen, the loops of other hosts make a tick each, and once everyth
 moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
 """
 
+import asyncio
+import gc
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, Final
@@ -14,6 +17,8 @@ from loopcore.sim import current
 from loopcore.sim.errors import DeadlockError, LivelockError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
+from loopcore.sim.waiting import explain_waits
+from loopcore_backends.sim import collecting
 from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
@@ -56,8 +61,14 @@ class World:
         self.descriptors = Descriptors()
         self.network = Network(self)
         self.hosts: dict[str, Host] = {}
+        self.host_numbers = count(1)
         self.errors: list[dict[str, Any]] = []
         """What the exception handlers of the loops were told."""
+        self.invariants: list[tuple[str, Callable[[], object]]] = []
+        """What must hold after every step, with its name."""
+        self.reached: Counter[str] = Counter()
+        """How often the program came to the places that it marks."""
+        self._waits = 0
         self.steps = 0
         """Events that happened and ticks that were made."""
         self.limit_ns: int | None = None
@@ -106,6 +117,7 @@ class World:
 
         Raises DeadlockError, LivelockError, SimulationTimeoutError.
         """
+        self._collect()
         host = self.host
         try:
             while not ready():
@@ -123,6 +135,7 @@ class World:
 
     def poll(self) -> None:
         """Let happen what is due, a step of each: for a wait that does not block."""
+        self._collect()
         host = self.host
         self.now_ns += _TICK
         try:
@@ -131,6 +144,11 @@ class World:
                     break
         finally:
             self.host = host
+
+    def _collect(self) -> None:
+        self._waits += 1
+        if self._waits % collecting.EVERY == 0:
+            gc.collect()
 
     def _go_on(self, deadline_ns: int | None) -> bool:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
@@ -181,14 +199,25 @@ class World:
                 action()
         else:
             hosts[chosen - len(due)].step()
+        for name, invariant in self.invariants:
+            self._check(name, invariant)
         return True
+
+    @staticmethod
+    def _check(name: str, invariant: Callable[[], object]) -> None:
+        try:
+            invariant()
+        except Exception as exc:
+            exc.add_note(f"the invariant {name!r} does not hold")
+            raise
 
     def _drop_cancelled(self) -> None:
         while self._events and self._events[0].action is None:
             heapq.heappop(self._events)
 
     def _waiting_text(self) -> str:
-        return f"nothing is left to happen at {self.now:g} s, and the program still waits"
+        tasks = [task for host in self.all_hosts() if host.loop is not None for task in asyncio.all_tasks(host.loop)]
+        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{explain_waits(tasks)}"
 
     # --- hosts --------------------------------------------------------------------------------------
 

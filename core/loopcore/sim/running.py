@@ -9,6 +9,7 @@ from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend
 from loopcore.sim import current
 from loopcore.sim.numbered import numbered, restart_numbers
+from loopcore.sim.search import mixed
 from loopcore.sim.tape import Level, Strategy, Tape
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Outcome:
         self.tape: Tape = world.tape
         self.log = world.log
         self.reported = world.errors
+        self.reached = world.reached
         self.seconds: float = world.now
         """Simulated seconds."""
         self.steps: int = world.steps
@@ -84,7 +86,7 @@ def run(
     The same seed gives the same run. `limit` is in simulated seconds. Raises what `main` raises, with a note that has
     the token for `replay`; DeadlockError and LivelockError if it cannot end.
     """
-    tape = Tape(strategy, seed=seed, level=level)
+    tape = Tape(strategy or mixed(seed), seed=seed, level=level)
     outcome = simulate(main, tape, limit=limit)
     if outcome.error is not None:
         outcome.error.add_note(f"simulated with seed {seed}; replay token: {tape.token()}")

@@ -73,9 +73,9 @@ class Fifo:
 class Random:
     """Leave 0 at random; where it does, all other answers are equally likely.
 
-    `rate` is the probability of leaving 0. By default each label has a rate of its own, drawn anew for each run:
-    some runs cancel often and never reorder, others the opposite. One rate for all would hide failures that need many
-    deviations of one kind and none of another (Groce et al., "Swarm testing", ISSTA 2012).
+    `rate` is the probability of leaving 0. By default each run draws a rate for each kind of choice, which is what its
+    label has before the first ": ": some runs cancel often and never reorder, others the opposite. A common rate would
+    hide failures that need many changes of one kind and none of another (Groce et al., "Swarm testing", ISSTA 2012).
     """
 
     RATES = (0.0, 0.02, 0.1, 0.3, 0.7)
@@ -86,10 +86,11 @@ class Random:
         self._rates: dict[str, float] = {}
 
     def next(self, n: int, label: str, keys: Sequence[str]) -> int:
-        rate = self._rates.get(label)
+        kind = label.partition(": ")[0]
+        rate = self._rates.get(kind)
         if rate is None:
             drawn = self._rate if self._rate is not None else self.RATES[int(self._random() * len(self.RATES))]
-            rate = self._rates[label] = drawn
+            rate = self._rates[kind] = drawn
         if self._random() >= rate:
             return 0
         return 1 + int(self._random() * (n - 1))
@@ -107,13 +108,18 @@ def _check(label: str) -> int:
     return zlib.crc32(label.encode()) & 0xFF
 
 
+def fitted(value: int, n: int) -> int:
+    """`value` if it is an answer to a question of `n`; otherwise one that is, and that is still a change from 0."""
+    return value if value < n else 1 + (value - 1) % (n - 1)
+
+
 class Replay:
     """Give the answers of an earlier run, and 0 where it has none.
 
     `values` is a list of answers, a mapping of positions to answers, or the choices of another tape. With choices,
     each question is compared with the earlier one. `divergence` describes the first that differs, and
-    `divergence_stack` is the stack of the code that asked it. The run goes on: an answer that is too large counts
-    modulo `n`.
+    `divergence_stack` is the stack of the code that asked it. The run goes on: an answer that is too large
+    wraps round to one that is allowed and not 0.
     """
 
     def __init__(self, values: Sequence[int] | Sequence[Choice] | Mapping[int, int]) -> None:
@@ -145,7 +151,7 @@ class Replay:
             self._diverge(f"choice {position}, {label!r} of {n}, is new: the earlier run made {self._length} choices")
         elif value >= n:
             self._diverge(f"choice {position}, {label!r}, was {value} and is now one of {n}")
-        return value % n
+        return fitted(value, n)
 
     def end(self) -> None:
         """Report that the run is over: one that ended before the earlier run has diverged."""
@@ -179,7 +185,7 @@ class Tape:
         self._streams: dict[str, random.Random] = {}
 
     def choose(self, n: int, label: str) -> int:
-        """Choose from 0 to `n` - 1; 0 is what asyncio does. With `n` of 0 or 1 there is no choice: 0, not recorded.
+        """Choose from 0 to `n` - 1; 0 is what asyncio does. If `n` is 0 or 1, it returns 0 and records nothing.
 
         `label` names the kind of choice in a few words. It must be the same in every run: no ids, no addresses.
         """
@@ -214,7 +220,7 @@ class Tape:
 
     @property
     def divergence(self) -> str | None:
-        """Where a replay first differed from the earlier run; None if it did not, or if this is no replay."""
+        """Where a replay first differed from the earlier run; None if it did not, or on a tape that replays nothing."""
         return self.strategy.divergence if isinstance(self.strategy, Replay) else None
 
     def end(self) -> None:

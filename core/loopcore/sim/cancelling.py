@@ -1,0 +1,216 @@
+"""Cancellation at any await, as a choice of the tape.
+
+A coroutine can be cancelled wherever it suspends, and asyncio lets the cancellation arrive at three moments that
+libraries treat differently:
+
+* **at once**: the coroutine has suspended and nothing else has happened yet;
+* **as it was woken**: the future it awaits is done, but the task has not run. `Task.cancel` cannot cancel a finished
+  future, so the result is lost on the way to the coroutine. This is the race that loses wake-ups, items and
+  connections;
+* **as another was woken**: another coroutine is about to run when this one is cancelled. The other sees a waiter
+  that is cancelled but has not cleaned up after itself.
+
+All three happen in production: a cancellation comes from a timer, from a client that hangs up or from a task group,
+and each of
+those shares a tick with other events. So a failure found this way can happen (level `io`).
+
+`may_cancel` drives the coroutine and sees each future before the task does. A done callback added there runs before the
+task's own, which is the moment between the wake-up and the next step.
+
+Each suspension is one choice, so nobody needs to know in advance how many there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import types
+from collections.abc import Coroutine, Generator
+from enum import Enum
+from typing import Any, Final, TypeVar, final
+from weakref import WeakKeyDictionary
+
+from loopcore.sim.current import world
+
+__all__ = ["CANCELLED", "Cancelled", "SwallowedCancellationError", "may_cancel"]
+
+_T = TypeVar("_T")
+
+#: Suspensions after this one are left alone.
+_LIMIT: Final = 200
+
+#: Packages whose frames say nothing about where a program waits.
+_MACHINERY: Final = frozenset({"asyncio", "loopcore", "contextlib"})
+
+
+@final
+class Cancelled(Enum):
+    """The type of `CANCELLED`."""
+
+    CANCELLED = "cancelled"
+
+    def __repr__(self) -> str:
+        return "CANCELLED"
+
+
+#: What `may_cancel` returns when the tape cancelled the coroutine and the coroutine ended as cancelled.
+CANCELLED: Final = Cancelled.CANCELLED
+
+
+class SwallowedCancellationError(AssertionError):
+    """A coroutine was cancelled and returned a result all the same."""
+
+
+async def may_cancel(
+    coroutine: Coroutine[Any, Any, _T], *, name: str | None = None, strict: bool = False
+) -> _T | Cancelled:
+    """Run `coroutine` as a task that the tape of the running simulation may cancel, once, at one of its suspensions.
+
+    Returns what the coroutine returns, or `CANCELLED` if the tape cancelled it and CancelledError came out of it. An
+    exception
+    of the coroutine's own is raised here, whether it was cancelled or not.
+
+    A coroutine that is cancelled and returns a result has swallowed the cancellation. The log of the world has a note
+    then, and with `strict` SwallowedCancellationError is raised. Without `strict` the result is returned: a
+    coroutine may catch
+    CancelledError on purpose.
+
+    `name` names the coroutine in the choices, the log and the task; without it the coroutine's own name stands there.
+    Each choice is 0 for "go on": with a tape of zeros this is `await asyncio.create_task(coroutine)`. At most the
+    first 200
+    suspensions are offered.
+
+    Cancelling the caller cancels the coroutine, as with any awaited task, and raises CancelledError here.
+    Raises RuntimeError outside a simulation. Thread: the loop's own.
+    """
+    points = _Points(coroutine, name or str(getattr(coroutine, "__name__", type(coroutine).__name__)))
+    caller = asyncio.current_task()
+    assert caller is not None
+    before = caller.cancelling()
+    try:
+        points.task = asyncio.get_running_loop().create_task(_watched(coroutine, points), name=name)
+        result: _T = await points.task
+    except asyncio.CancelledError:
+        if points.cancelled and caller.cancelling() == before:
+            return CANCELLED
+        raise
+    finally:
+        points.resumed()
+        coroutine.close()  # Cancelled before its first step, it has never been awaited.
+    if points.cancelled:
+        swallowed = f"{points.name} swallowed its cancellation ({points.where}) and returned"
+        points.note(swallowed)
+        if strict:
+            raise SwallowedCancellationError(swallowed)
+    return result
+
+
+async def _watched(coroutine: Coroutine[Any, Any, _T], points: _Points) -> _T:
+    result: _T = await _driven(coroutine, points)
+    return result
+
+
+@types.coroutine
+def _driven(coroutine: Coroutine[Any, Any, _T], points: _Points) -> Generator[Any, Any, _T]:
+    """Drive `coroutine` as `await` does, and show each awaited object to `points` before the task sees it."""
+    points.task = asyncio.current_task()  # An eager task runs before create_task has returned it.
+    error: BaseException | None = None
+    value: Any = None
+    while True:
+        try:
+            awaited = coroutine.send(value) if error is None else coroutine.throw(error)
+        except StopIteration as stop:
+            result: _T = stop.value
+            return result
+        error = None
+        points.suspended(awaited)
+        try:
+            value = yield awaited
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as thrown:
+            error = thrown
+        points.resumed()
+
+
+class _Points:
+    """The suspensions of one coroutine, and the choice at each of them."""
+
+    __slots__ = ("__weakref__", "_count", "_coroutine", "_loop", "_world", "cancelled", "name", "task", "where")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        self._world = world()
+        self._loop = asyncio.get_running_loop()
+        self._coroutine = coroutine
+        self._count = 0
+        self.where = ""
+        self.name = name
+        self.cancelled = False
+        self.task: asyncio.Task[Any] | None = None
+
+    def suspended(self, awaited: object) -> None:
+        """The coroutine waits for `awaited`: a future, or None after a bare yield."""
+        if isinstance(awaited, asyncio.Future):
+            awaited.add_done_callback(self._woken)
+        count = self._count
+        self._count += 1
+        if self.cancelled or count >= _LIMIT:
+            return
+        self.where = f"cancel {self.name} {_place(self._coroutine)}"
+        moments = ("at once", "as another was woken") + (
+            ("as it was woken",) if isinstance(awaited, asyncio.Future) else ()
+        )
+        chosen = self._world.tape.choose(len(moments) + 1, f"{self.where}: {', '.join(moments)}")
+        if chosen == 1:
+            self._loop.call_soon(self._cancel, count, "at once")
+        elif chosen == 2:
+            _waiting(self._loop)[self] = None
+        elif chosen == 3:
+            assert isinstance(awaited, asyncio.Future)
+            awaited.add_done_callback(lambda _: self._cancel(count, "as it was woken"))
+
+    def resumed(self) -> None:
+        """The coroutine goes on, or has ended."""
+        _waiting(self._loop).pop(self, None)
+
+    def note(self, text: str) -> None:
+        """Write `text` into the world's log."""
+        self._world.note("cancel", text)
+
+    def _woken(self, _: asyncio.Future[Any]) -> None:
+        """What the coroutine awaited is done. Other coroutines may be cancelled before this one runs."""
+        for other in list(_waiting(self._loop)):
+            if other is not self and self._world.tape.choose(2, f"{other.where}, as {self.name} was woken"):
+                other._cancel(other._count - 1, f"as {self.name} was woken")
+
+    def _cancel(self, suspension: int, moment: str) -> None:
+        """Cancel the task, unless it has left that suspension."""
+        _waiting(self._loop).pop(self, None)
+        if self.cancelled or self._count - 1 != suspension or self.task is None or self.task.done():
+            return
+        self.cancelled = True
+        self.where += f", {moment}"
+        self.note(self.where)
+        self.task.cancel()
+
+
+_waiting_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Points, None]] = WeakKeyDictionary()
+
+
+def _waiting(loop: asyncio.AbstractEventLoop) -> dict[_Points, None]:
+    """The coroutines of `loop` that are cancelled when another is woken, in the order of their choices."""
+    return _waiting_of_loop.setdefault(loop, {})
+
+
+def _place(coroutine: object) -> str:
+    """Where `coroutine` is suspended: the innermost frame that is not asyncio's or loopcore's own."""
+    found = ""
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        if frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _MACHINERY:
+            within = f"in {frame.f_code.co_name} " if found else ""
+            found = f"{within}at {os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        following = getattr(coroutine, "cr_await", None)
+        coroutine = getattr(coroutine, "gi_yieldfrom", None) if following is None else following
+    return found or "in the standard library"

@@ -1,0 +1,188 @@
+"""Searching for a failure, shrinking it, and proving that a program is deterministic."""
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from loopcore.sim.errors import SimulationError
+from loopcore.sim.running import Main, Outcome, simulate
+from loopcore.sim.search import DelayBounded, Fifo, Pct, Random, Replay, mixed
+from loopcore.sim.shrinking import shrink
+from loopcore.sim.tape import Choice, Level, Strategy, Tape
+
+SEARCHES: Final[dict[str, Callable[[], Callable[[int], Strategy | None]]]] = {
+    "mixed": lambda: mixed,
+    "random": lambda: Random,
+    "pct": lambda: lambda seed: Pct(3, 100, seed),
+    "fifo": lambda: lambda seed: Fifo(),
+    "bounded": lambda: DelayBounded(2),
+}
+"""The searches by name."""
+
+
+class SimulationFailedError(SimulationError):
+    """A simulated run has failed; the message has the seed, what differs from asyncio's order, and the token."""
+
+
+@dataclass
+class Failure:
+    """A run that failed, with the fewest choices found that differ from asyncio's order."""
+
+    seed: int
+    error: BaseException
+    outcome: Outcome
+    token: str
+    """For `replay`: it repeats the run in another process."""
+
+    @property
+    def changes(self) -> list[Choice]:
+        """The choices that differ from 0, in order."""
+        return [choice for choice in self.outcome.tape.choices if choice.value]
+
+
+@dataclass
+class Search:
+    """What a search has seen."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    """Simulated seconds of all runs."""
+    steps: int = 0
+    reached: Counter[str] = field(default_factory=Counter)
+    """In how many runs the program came to each place that it marks by `reached`."""
+    failure: Failure | None = None
+    is_exhausted: bool = False
+    """There are no more runs to try."""
+
+
+def search(
+    main: Main[Any],
+    *,
+    seeds: Iterable[int] = range(1000),
+    by: str = "mixed",
+    level: Level = Level.IO,
+    limit: float | None = 3600.0,
+    shrinks: int = 500,
+    progress: Callable[[Search], object] | None = None,
+) -> Search:
+    """Run `main` with one seed after the other until a run fails; shrink that one with at most `shrinks` more runs.
+
+    `by` is one of SEARCHES. `progress` is called after each run. Raises nothing of what `main` raises.
+    """
+    seen = Search()
+    strategy_of = SEARCHES[by]()
+    for seed in seeds:
+        strategy = strategy_of(seed)
+        if strategy is None:
+            seen.is_exhausted = True
+            break
+        outcome = simulate(main, Tape(strategy, seed=seed if by != "bounded" else 0, level=level), limit=limit)
+        seen.runs += 1
+        seen.seconds += outcome.seconds
+        seen.steps += outcome.steps
+        seen.reached.update(outcome.reached.keys())
+        if outcome.error is not None:
+            seen.failure = _shrunk(main, seed, outcome, limit, shrinks)
+            break
+        if progress is not None:
+            progress(seen)
+    return seen
+
+
+def check(
+    main: Main[Any],
+    *,
+    seeds: Iterable[int] = range(1000),
+    by: str = "mixed",
+    level: Level = Level.IO,
+    limit: float | None = 3600.0,
+) -> Search:
+    """Run `main` with one seed after the other. Raises SimulationFailedError, from the program's own, if one fails."""
+    seen = search(main, seeds=seeds, by=by, level=level, limit=limit)
+    if seen.failure is not None:
+        raise SimulationFailedError(in_words(seen.failure)) from seen.failure.error
+    return seen
+
+
+def _shrunk(main: Main[Any], seed: int, outcome: Outcome, limit: float | None, budget: int) -> Failure:
+    level = outcome.tape.level
+    wanted = kind_of(outcome.error)
+    best = outcome
+
+    def run_again(values: Any) -> Outcome:
+        return simulate(main, Tape(Replay(values), seed=seed, level=level), limit=limit)
+
+    def fails(values: Any) -> bool:
+        return kind_of(run_again(values).error) == wanted
+
+    values = [choice.value for choice in outcome.tape.choices]
+    if budget and any(values) and fails(values):
+        best = run_again(shrink(values, fails, budget))
+        if kind_of(best.error) != wanted:  # the program is not deterministic: its own run says more
+            best = outcome
+    assert best.error is not None
+    return Failure(seed, best.error, best, best.tape.token())
+
+
+def kind_of(error: BaseException | None) -> object:
+    """Return what makes two failures the same: the class of the exception and where it was raised."""
+    if error is None:
+        return None
+    error = innermost(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/loopcore" not in frame.filename.replace("\\", "/")] or frames
+    return type(error), (own[-1].filename, own[-1].lineno) if own else None
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the first of the exceptions that are in a group, or the exception itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {token!r})") -> str:
+    """Return the failure in a few lines."""
+    changes = failure.changes
+    cause = innermost(failure.error)
+    lines = [f"{type(cause).__name__}: {cause}", f"seed {failure.seed}"]
+    if changes:
+        lines.append(f"{len(changes)} of {len(failure.outcome.tape.choices)} choices differ from asyncio's order:")
+        lines += [f"  - {_change_in_words(choice)}" for choice in changes]
+    else:
+        lines.append("it fails in asyncio's own order")
+    lines.append(f"again: {replay_with.format(token=failure.token)}")
+    return "\n".join(lines)
+
+
+def _change_in_words(choice: Choice) -> str:
+    if choice.keys:
+        return f"{choice.label}: {choice.keys[choice.value]} before {choice.keys[0]}"
+    return f"{choice.label} ({choice.value} of {choice.n - 1})"
+
+
+@dataclass
+class Divergence:
+    """Where two runs of the same seed differ first."""
+
+    seed: int
+    where: str
+
+
+def diverges(main: Main[Any], seed: int, *, level: Level = Level.IO, limit: float | None = 3600.0) -> Divergence | None:
+    """Run `main` twice with the same seed; return the first difference, None if there is none."""
+    first = simulate(main, Tape(mixed(seed), seed=seed, level=level), limit=limit)
+    replay = Replay(first.tape.choices)
+    second = simulate(main, Tape(replay, seed=seed, level=level), limit=limit)
+    replay.end()
+    if replay.divergence is not None:
+        stack = "" if replay.divergence_stack is None else "".join(replay.divergence_stack.format()[-3:])
+        return Divergence(seed, f"{replay.divergence}\n{stack}".rstrip())
+    for position, (one, other) in enumerate(zip(first.log, second.log, strict=False)):
+        if one != other:
+            return Divergence(seed, f"entry {position} of the log was {one} and is now {other}")
+    if len(first.log) != len(second.log) or kind_of(first.error) != kind_of(second.error):
+        return Divergence(seed, "one run went on for longer, or failed otherwise, than the other")
+    return None

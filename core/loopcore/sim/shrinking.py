@@ -1,0 +1,122 @@
+"""Shrinking: a failing run with the fewest choices that differ from 0.
+
+Every candidate is tried by running the program again, so the number of runs is the cost. The passes, repeated until
+none finds anything:
+
+1. Remove changes: halves, quarters, down to one at a time, then pairs (Zeller and Hildebrandt, "Simplifying and
+   isolating failure-inducing input", 2002). A run without one change may ask more or fewer questions, and then
+   the later changes answer the wrong ones: they are also tried up to three positions to the left and right.
+2. Make answers smaller.
+3. Shorten the run: drop zeros between the changes. Zeros after the last change are dropped from the start.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+from loopcore.errors import UsageError
+
+__all__ = ["shrink"]
+
+_SHIFTS = (0, -1, 1, -2, 2, -3, 3)
+_PAIRS_UP_TO = 12
+
+
+def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], budget: int = 1_000) -> list[int]:
+    """A failing run with the fewest answers other than 0 that `budget` runs could find, without zeros at the end.
+
+    `fails` runs the program under `Replay(values)` and says whether it fails in the same way. The result is one that
+    failed: unless the budget ended before, leaving out any one change makes it pass. Raises UsageError if `choices`
+    do not fail.
+    """
+    search = _Shrink(choices, fails, budget)
+    if not search.try_(search.best):
+        raise UsageError(
+            "the choices to shrink do not fail when they are run again: check that the program is deterministic "
+            "and that `fails` looks for this failure"
+        )
+    search.try_([])
+    before = None
+    while search.best != before and search.budget > 0:
+        before = search.best
+        search.remove()
+        search.lower()
+        search.shorten()
+    return _values(search.best)
+
+
+Changes = list[tuple[int, int]]  # (position, value), in order of position
+
+
+def _values(changes: Changes) -> list[int]:
+    values = [0] * (changes[-1][0] + 1 if changes else 0)
+    for position, value in changes:
+        values[position] = value
+    return values
+
+
+class _Shrink:
+    def __init__(self, choices: Sequence[int], fails: Callable[[Sequence[int]], bool], budget: int) -> None:
+        self.best: Changes = [(position, value) for position, value in enumerate(choices) if value]
+        self.budget = budget
+        self._fails = fails
+        self._tried: set[tuple[tuple[int, int], ...]] = set()
+
+    def try_(self, candidate: Changes) -> bool:
+        """Whether the candidate fails; if so, it is the best one from now on."""
+        key = tuple(candidate)
+        if self.budget <= 0 or key in self._tried:
+            return False
+        self._tried.add(key)
+        self.budget -= 1
+        if not self._fails(_values(candidate)):
+            return False
+        self.best = candidate
+        return True
+
+    def remove(self) -> None:
+        size = max(len(self.best) // 2, 1)
+        while size:
+            start = 0
+            while start < len(self.best):
+                if not self._remove(start, start + size):
+                    start += size
+            size //= 2
+        if len(self.best) <= _PAIRS_UP_TO:
+            while any(self.try_(candidate) for candidate in self._without_pairs()):
+                pass
+
+    def _remove(self, start: int, end: int) -> bool:
+        left, right = self.best[:start], self.best[end:]
+        floor = left[-1][0] if left else -1
+        for shift in _SHIFTS if right and end - start == 1 else (0,):
+            moved = [(position + shift, value) for position, value in right]
+            if (not moved or moved[0][0] > floor) and self.try_(left + moved):
+                return True
+        return False
+
+    def _without_pairs(self) -> Iterator[Changes]:
+        best = self.best
+        for first, second in itertools.combinations(range(len(best)), 2):
+            yield best[:first] + best[first + 1 : second] + best[second + 1 :]
+
+    def lower(self) -> None:
+        for index in range(len(self.best)):
+            while any(self.try_(candidate) for candidate in self._lowered(index)):
+                pass
+
+    def _lowered(self, index: int) -> Iterator[Changes]:
+        best = self.best
+        position, value = best[index]
+        for lower in sorted({1, value // 2, value - 1} - {0, value}):
+            yield [*best[:index], (position, lower), *best[index + 1 :]]
+
+    def shorten(self) -> None:
+        for index in range(len(self.best)):
+            while any(self.try_(candidate) for candidate in self._shortened(index)):
+                pass
+
+    def _shortened(self, index: int) -> Iterator[Changes]:
+        best = self.best
+        gap = best[index][0] - (best[index - 1][0] + 1 if index else 0)
+        for cut in sorted({gap, gap // 2, 1} & set(range(1, gap + 1)), reverse=True):
+            yield best[:index] + [(position - cut, value) for position, value in best[index:]]
