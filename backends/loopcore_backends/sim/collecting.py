@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from typing import Final
 
 EVERY: Final = 1_000
-"""Steps of the world between two collections: `if world.steps % EVERY == 0: gc.collect()`."""
+"""Waits of the world between two collections."""
+
+_OF_PYTHON: Final = 2_000
+"""More frozen objects than this are the program's: Python 3.12 freezes some hundred of its own when it starts."""
 
 
 @contextmanager
@@ -21,7 +24,7 @@ def collected_steadily() -> Iterator[None]:
     """
     was_enabled = gc.isenabled()
     gc.disable()
-    freezes = hasattr(gc, "freeze") and not gc.get_freeze_count()  # PyPy has neither
+    freezes = hasattr(gc, "freeze") and gc.get_freeze_count() < _OF_PYTHON  # PyPy has neither
     if freezes:
         gc.freeze()
     try:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from loopcore_backends.sim import calls, clock, replacing, signals, sockets
+from loopcore_backends.sim import calls, chance, clock, ordered, refusals, replacing, signals, sockets
+from loopcore_backends.sim.collecting import collected_steadily
 from loopcore_backends.sim.world import World
 
 
@@ -13,8 +14,8 @@ from loopcore_backends.sim.world import World
 def installed(world: World) -> Iterator[None]:
     """Let the program in the body of the `with` statement see `world` instead of the operating system."""
     parts: list[tuple[Any, str, object]] = []
-    for module in (calls, clock, signals, sockets):
+    for module in (calls, chance, clock, ordered, refusals, signals, sockets):
         parts += module.replacements(world)
     parts.append((asyncio.events, "new_event_loop", world.loops.new))
-    with replacing.installed(parts):
+    with replacing.installed(parts), collected_steadily():
         yield

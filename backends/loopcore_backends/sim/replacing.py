@@ -61,10 +61,11 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
     SIMULATED_THREADS.add(get_ident())
     try:
         for owner, name, value in replacements:
-            before = (owner if isinstance(owner, dict) else vars(owner)).get(name, _ABSENT)
+            space = owner if isinstance(owner, dict) else vars(owner)
+            before = space.get(name, _ABSENT)
             original = _original(owner, name, before)
             if callable(original):
-                if not _is_pythons_own(original, owner):
+                if id(original) not in _stand_ins and not _is_pythons_own(original, owner):
                     continue
                 if callable(value) and not isinstance(value, type):
                     stand_in = _stand_in(original)
@@ -73,7 +74,7 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                     original, value = stand_in.original, stand_in.callable
                 if isinstance(owner, ModuleType):
                     originals[id(original)], put[id(original)] = original, value
-            places.append((owner, name, before, value))
+            places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
         places += [(space, name, original, put[id(original)]) for space, name, original in _copies(originals)]
         for place in places:
             undo.append(place)
@@ -93,12 +94,15 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
 
 
 def _put(owner: Any, name: Any, value: object) -> None:
-    if isinstance(owner, dict):
-        owner.pop(name, None) if value is _ABSENT else owner.update({name: value})
-    elif value is not _ABSENT:
+    if value is _ABSENT:
+        if isinstance(owner, dict):
+            owner.pop(name, None)
+        elif name in vars(owner):
+            delattr(owner, name)
+    elif isinstance(owner, dict):
+        owner[name] = value
+    else:
         setattr(owner, name, value)
-    elif name in vars(owner):
-        delattr(owner, name)
 
 
 # ---------------------------------------------------------------- stand-ins

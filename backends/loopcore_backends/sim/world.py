@@ -5,6 +5,7 @@ wait: events happen, the loops of other hosts make a tick each, and once everyth
 moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
 """
 
+import gc
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from loopcore.sim import current
 from loopcore.sim.errors import DeadlockError, LivelockError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
+from loopcore_backends.sim import collecting
 from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
@@ -64,6 +66,7 @@ class World:
         """What must hold after every step, with its name."""
         self.reached: Counter[str] = Counter()
         """How often the program came to the places that it marks."""
+        self._waits = 0
         self.steps = 0
         """Events that happened and ticks that were made."""
         self.limit_ns: int | None = None
@@ -114,6 +117,7 @@ class World:
 
         Raises DeadlockError, LivelockError, SimulationTimeoutError.
         """
+        self._collect()
         host = self.host
         self._check_invariants()
         try:
@@ -132,6 +136,7 @@ class World:
 
     def poll(self) -> None:
         """Let happen what is due, a step of each: for a wait that does not block."""
+        self._collect()
         host = self.host
         self.now_ns += _TICK << min(self._spins // 1000, 10)  # a program that spins for long: time passes faster
         self._spins += 1
@@ -144,6 +149,11 @@ class World:
                 self._spins = 0
         finally:
             self.host = host
+
+    def _collect(self) -> None:
+        self._waits += 1
+        if self._waits % collecting.EVERY == 0:
+            gc.collect()
 
     def _go_on(self, deadline_ns: int | None) -> bool:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
