@@ -106,6 +106,8 @@ def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return simulated(path, *args, **kwargs)
         except OSError as exc:
+            if name == "utime":
+                raise  # CPython leaves the name out
             raise _named(exc, path) from None
 
     return call
@@ -158,7 +160,9 @@ def _copies(by_path: dict[str, Callable[..., Any]]) -> list[tuple[Any, str, obje
         if original is not None and "unlink" in signature(original).parameters:
             found.append((closer, name, partial(_with_unlink, original, by_path["unlink"])))
     globber = getattr(glob, "_StringGlobber", None)
-    found += [(globber, name, by_path[name]) for name in ("lstat", "scandir") if globber and name in vars(globber)]
+    for name in ("lstat", "scandir"):
+        if globber is not None and getattr(vars(globber).get(name), "__func__", None) is REAL[name]:
+            found.append((globber, name, by_path[name]))
     return found
 
 
