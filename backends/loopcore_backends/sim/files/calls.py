@@ -6,6 +6,7 @@ import glob
 import io
 import os
 import ssl
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial, wraps
@@ -39,6 +40,8 @@ _SAME: Final = {
 }  # fmt: skip
 _REFUSED: Final = ("mkfifo", "mknod", "chroot")
 _MEMORY: Final = ":memory:"
+_UTIME_NAMES_FILES: Final = sys.version_info >= (3, 13)
+"""The error of os.utime has the name of the file."""
 
 
 class _Names(set[Any]):
@@ -106,8 +109,8 @@ def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return simulated(path, *args, **kwargs)
         except OSError as exc:
-            if name == "utime":
-                raise  # CPython leaves the name out
+            if name == "utime" and not _UTIME_NAMES_FILES:
+                raise
             raise _named(exc, path) from None
 
     return call
