@@ -146,7 +146,7 @@ class Host:
         """The simulation is over: cancel what still runs, and close the loops."""
         for loop, _ in [(self.loop, self.task), *self._graveyard]:
             if loop is not None:
-                end_loop(loop)
+                self.world.end_loop(loop)
         self._graveyard.clear()
         self.loop = self.task = None
 
@@ -157,24 +157,3 @@ def _listens(sock: Any) -> bool:
 
 def _listens_to_both(sock: Any) -> bool:
     return _listens(sock) and not sock.options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
-
-
-def end_loop(loop: Any) -> None:
-    """Throw away the tasks and transports of `loop` and close it; what they still do is no part of the simulation."""
-    import asyncio
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            try:
-                task.get_coro().close()
-            except BaseException:  # whatever a `finally` block does now
-                pass
-        for transport in loop._transports.values():  # else the collector reports each as unclosed, runs later
-            try:
-                transport._let_go()
-            except OSError:  # the program has closed its descriptor
-                pass
-        loop.close()

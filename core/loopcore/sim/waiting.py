@@ -1,4 +1,4 @@
-"""Who waits for whom: what each suspended task awaits, which tasks could end that wait, and cycles among them.
+"""Waits: what each suspended task awaits, which tasks could end that wait, and cycles among them.
 
 asyncio has no such record, so it is read from coroutines. The chain of `cr_await` leads from a task's coroutine to the
 innermost one. There the frame of `Queue.get` has the queue as its `self`, that of `asyncio.wait` has its futures, and
@@ -8,8 +8,8 @@ A lock of asyncio has no owner. But a frame inside `async with lock` has the loc
 and the garbage collector can see that stack. So the task that entered the block is known; one that called `acquire`
 is not.
 
-Who will put into a queue, set an event or resolve a future cannot be known in advance. The tasks whose frames can reach
-the object are named instead, as those that use it: a hint, which `Wait.is_certain` keeps apart.
+Which task will put into a queue, set an event or resolve a future cannot be known in advance. The tasks whose frames
+can reach the object are named instead, as those that use it: a hint, which `Wait.is_certain` keeps apart.
 
 On CPython 3.11 and 3.12 reading a frame's locals copies them, and the copy lives as long as the frame: call this only
 for a report. Thread: the loop's own.

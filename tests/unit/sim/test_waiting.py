@@ -1,4 +1,4 @@
-"""Who waits for whom: programs that stand still, on asyncio's tasks and on loopcore's."""
+"""Waits and their cycles: programs that stand still, on asyncio's tasks and on loopcore's."""
 
 import asyncio
 import contextlib
