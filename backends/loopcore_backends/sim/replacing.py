@@ -53,41 +53,37 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
         raise UsageError(
             "a simulation is running in this process already: let it end first, or use another process (--jobs)"
         )
-    undo: list[Replacement] = []
-    copied: list[tuple[dict[str, Any], str, Any]] = []
+    places: list[tuple[object, Any, Any, object]] = []  # owner, name, what is there before, what is put there
+    undo: list[tuple[object, Any, Any, object]] = []
     used: list[_StandIn] = []
+    originals: dict[int, Any] = {}
+    put: dict[int, Any] = {}  # by id of the original: what takes its place
     SIMULATED_THREADS.add(get_ident())
     try:
-        originals: dict[int, Any] = {}
-        put: dict[int, Any] = {}  # by id of the original: what takes its place
         for owner, name, value in replacements:
             before = (owner if isinstance(owner, dict) else vars(owner)).get(name, _ABSENT)
             original = _original(owner, name, before)
             if callable(original):
                 if not _is_pythons_own(original, owner):
                     continue
-                if callable(value) and not isinstance(value, type) and not isinstance(original, type):
+                if callable(value) and not isinstance(value, type):
                     stand_in = _stand_in(original)
                     stand_in.value = value
                     used.append(stand_in)
                     original, value = stand_in.original, stand_in.callable
                 if isinstance(owner, ModuleType):
                     originals[id(original)], put[id(original)] = original, value
-            undo.append((owner, name, before))
-            _put(owner, name, value)
-        for space, name, original in _copies(originals):
-            if space.get(name) is original:
-                space[name] = put[id(original)]
-                copied.append((space, name, original))
+            places.append((owner, name, before, value))
+        places += [(space, name, original, put[id(original)]) for space, name, original in _copies(originals)]
+        for place in places:
+            undo.append(place)
+            _put(place[0], place[1], place[3])
         yield
     finally:
         SIMULATED_THREADS.clear()
         for stand_in in used:
             stand_in.value = stand_in.original
-        for space, name, original in copied:
-            if space.get(name) is put[id(original)]:
-                space[name] = original
-        for owner, name, before in reversed(undo):
+        for owner, name, before, _ in reversed(undo):
             _put(owner, name, before)
         back = {id(put[key]): original for key, original in originals.items()}
         for _, space in _changed_modules(remember=False):
@@ -122,6 +118,34 @@ class _StandIn:
         # As an attribute of a class it has to bind where the original does. Builtin functions do not.
         binds = isinstance(original, (FunctionType, MethodDescriptorType, WrapperDescriptorType))
         self.callable: Any = call if binds else staticmethod(call)
+
+
+class StandsFor(type):
+    """Metaclass of a class that takes the place of its base, `_real`: what is said of the one holds for the other.
+
+    `isinstance` and `issubclass` accept instances and subclasses of the base, and the two are equal, so either finds
+    what a dict has under the other. Classes that the program derives are ordinary.
+    """
+
+    _real: type
+
+    def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(name, bases, space, **kwargs)
+        if "_real" in space:
+            for attribute in ("__name__", "__qualname__", "__module__"):
+                setattr(cls, attribute, getattr(cls._real, attribute))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls._real) if "_real" in vars(cls) else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls._real) if "_real" in vars(cls) else super().__subclasscheck__(subclass)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or ("_real" in vars(cls) and other is cls._real)
+
+    def __hash__(cls) -> int:
+        return hash(cls._real) if "_real" in vars(cls) else super().__hash__()
 
 
 _stand_ins: dict[int, _StandIn] = {}  # by the id of the original and by that of the callable
@@ -176,7 +200,7 @@ def _copies(originals: dict[int, Any]) -> list[tuple[dict[str, Any], str, Any]]:
         _Seen.copies.pop(module, None)
         if found := [(space, name, value) for name, value in list(space.items()) if id(value) in originals]:
             _Seen.copies[module] = found
-    return [copy for found in _Seen.copies.values() for copy in found]
+    return [copy for found in _Seen.copies.values() for copy in found if copy[0].get(copy[1]) is copy[2]]
 
 
 def _changed_modules(*, remember: bool) -> list[tuple[str, dict[str, Any]]]:

@@ -163,7 +163,11 @@ class StreamSocket(Description):
             else:
                 self._meet(listener)
 
-        Wire(network, self.host, target).send(0, label, arrive)
+        delay = network.delay(self.host, target, 0, label, retransmits=True)
+        if delay:
+            world.after(delay, arrive, label)
+        else:
+            arrive()
 
     def _refused(self) -> None:
         if self.state == "connecting":

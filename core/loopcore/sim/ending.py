@@ -7,9 +7,9 @@ from typing import Any
 
 
 def end_loop(loop: Any) -> None:
-    """Abort the transports of `loop`, throw its tasks away, and close it.
+    """Throw the tasks and transports of `loop` away, and close it.
 
-    The simulation is over: what `finally` blocks and protocols still do, and raise, is no part of it.
+    The simulation is over: what `finally` blocks still do, and raise, is no part of it.
     """
     loop.set_exception_handler(lambda loop, context: None)
     with warnings.catch_warnings():
@@ -19,9 +19,7 @@ def end_loop(loop: Any) -> None:
             with suppress(BaseException):
                 task.get_coro().close()  # type: ignore[union-attr]
         for transport in loop._transports.values():
-            with suppress(BaseException):
-                transport.abort()
-        with suppress(BaseException):
-            loop.process_ready()
+            with suppress(OSError):  # the program has closed its descriptor
+                transport._let_go()
         with suppress(BaseException):
             loop.close()

@@ -9,6 +9,7 @@ from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend
 from loopcore.sim import current
 from loopcore.sim.ending import end_loop
+from loopcore.sim.numbered import numbered, restart_numbers
 from loopcore.sim.search import mixed
 from loopcore.sim.tape import Level, Strategy, Tape
 
@@ -62,7 +63,8 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
         main.close()
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
     machine = _machine(backend)
-    world = machine.new_world(tape, lambda: new_event_loop(backend), end_loop)
+    restart_numbers()
+    world = machine.new_world(tape, lambda: numbered(new_event_loop(backend)), end_loop)
     world.limit_ns = None if limit is None else round(limit * 1e9)
     current.enter(world)
     try:
