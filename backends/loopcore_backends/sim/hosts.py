@@ -146,7 +146,7 @@ class Host:
         """The simulation is over: cancel what still runs, and close the loops."""
         for loop, _ in [(self.loop, self.task), *self._graveyard]:
             if loop is not None:
-                end_loop(loop)
+                self.world.end_loop(loop)
         self._graveyard.clear()
         self.loop = self.task = None
 
@@ -157,19 +157,3 @@ def _listens(sock: Any) -> bool:
 
 def _listens_to_both(sock: Any) -> bool:
     return _listens(sock) and not sock.options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
-
-
-def end_loop(loop: Any) -> None:
-    """Throw away the tasks of `loop` and close it; what they still do, and raise, is no part of the simulation."""
-    import asyncio
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            try:
-                task.get_coro().close()
-            except BaseException:  # whatever a `finally` block does now
-                pass
-        loop.close()

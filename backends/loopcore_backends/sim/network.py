@@ -5,6 +5,7 @@ the sender gives up. Datagrams are lost, doubled and overtaken.
 """
 
 import errno
+from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -51,41 +52,47 @@ class Wire:
         self.source = source
         self.target = target
         self._last_arrival = 0.0
-        self.in_flight = 0
-        self._held: list[tuple[Callable[[], object], str]] = []
+        self._under_way: deque[tuple[float, Callable[[], object], str]] = deque()
+        self._is_held = False
         self.on_give_up: Callable[[], object] | None = None
 
     def send(self, size: int, label: str, arrive: Callable[[], object]) -> None:
         """Have `arrive` called when this, of `size` bytes, has come to the other end."""
         delay = self._network.delay(self.source, self.target, size, label, retransmits=True)
-        world = self._world
-        if not delay and not self.in_flight and not self._network.is_cut(self.source, self.target):
+        if not delay and not self._under_way and not self._network.is_cut(self.source, self.target):
             arrive()
             return
-        self._last_arrival = max(self._last_arrival, world.now + delay)
-        self.in_flight += 1
-        world.at(self._last_arrival, lambda: self._arrive(arrive, label), label)
+        self._last_arrival = max(self._last_arrival, self._world.now + delay)
+        self._under_way.append((self._last_arrival, arrive, label))
+        if len(self._under_way) == 1:
+            self._await_first()
 
-    def _arrive(self, arrive: Callable[[], object], label: str) -> None:
-        if self._held or self._network.is_cut(self.source, self.target):
-            if not self._held:
-                self._network.held.append(self)
-                self._world.after(GIVES_UP_AFTER, self._give_up, f"{label}: given up")
-            self._held.append((arrive, label))
+    def _await_first(self) -> None:
+        when, _, label = self._under_way[0]
+        self._world.at(when, self._arrive, label)
+
+    def _arrive(self) -> None:
+        if self._is_held:
             return
-        self.in_flight -= 1
+        if self._network.is_cut(self.source, self.target):
+            self._is_held = True
+            self._network.held.append(self)
+            self._world.after(GIVES_UP_AFTER, self._give_up, "give up a connection")
+            return
+        _, arrive, _ = self._under_way.popleft()
         arrive()
+        if self._under_way:
+            self._await_first()
 
     def release(self) -> None:
         """The partition is over: TCP sends again what has not arrived."""
-        held, self._held = self._held, []
-        self.in_flight -= len(held)
-        for arrive, label in held:
-            self.send(0, label, arrive)
+        self._is_held = False
+        if self._under_way:
+            self._await_first()
 
     def _give_up(self) -> None:
-        if self._held:
-            self._held.clear()
+        if self._is_held:
+            self._under_way.clear()
             if self.on_give_up is not None:
                 self.on_give_up()
 

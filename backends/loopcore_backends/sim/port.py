@@ -73,9 +73,12 @@ class SimBackend:
         return ProbeResult(True)
 
     @classmethod
-    def new_world(cls, tape: Tape, new_loop: Callable[[], Any]) -> World:
-        """Return a new simulation whose choices come from `tape`, and whose hosts run the loops of `new_loop`."""
-        return World(tape, new_loop)
+    def new_world(cls, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> World:
+        """Return a new simulation whose choices come from `tape`.
+
+        Its hosts run loops that `new_loop` makes and `end_loop` ends.
+        """
+        return World(tape, new_loop, end_loop)
 
     @classmethod
     def inside(cls, world: World) -> AbstractContextManager[None]:

@@ -163,7 +163,11 @@ class StreamSocket(Description):
             else:
                 self._meet(listener)
 
-        Wire(network, self.host, target).send(0, label, arrive)
+        delay = network.delay(self.host, target, 0, label, retransmits=True)
+        if delay:
+            world.after(delay, arrive, label)
+        else:
+            arrive()
 
     def _refused(self) -> None:
         if self.state == "connecting":
@@ -190,6 +194,8 @@ class StreamSocket(Description):
         if self.state == "connecting":
             self.state = "connected"
             self.changed()
+        elif self.state == "closed":  # the program gave the connect up, and the answer meets a reset
+            self._break_off()
 
     def _connect_name(self, path: str) -> None:
         listener = self.host.unix_names.get(path)

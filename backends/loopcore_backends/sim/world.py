@@ -52,10 +52,12 @@ class Event:
 class World:
     """One simulation. Thread: one at a time, the one that runs."""
 
-    def __init__(self, tape: Tape, new_loop: Callable[[], Any]) -> None:
+    def __init__(self, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> None:
         self.tape = tape
         self.new_loop = new_loop
         """Makes a loop over this backend, for the host whose code runs."""
+        self.end_loop = end_loop
+        """Closes such a loop, whatever still runs on it."""
         self.now_ns = 0
         self.log: list[LogEntry] = []
         self.descriptors = Descriptors()
@@ -77,6 +79,8 @@ class World:
         self._numbers = count(1)
         self._flows = count(1)
         self._steps_at_this_time = 0
+        self._spins = 0
+        """Waits in a row that did not block and found nothing."""
         self.main = Host(self, "main")
         self.host = self.main
         """The host whose code runs."""
@@ -119,6 +123,7 @@ class World:
         """
         self._collect()
         host = self.host
+        self._check_invariants()
         try:
             while not ready():
                 if not self._go_on(deadline_ns):
@@ -137,11 +142,15 @@ class World:
         """Let happen what is due, a step of each: for a wait that does not block."""
         self._collect()
         host = self.host
-        self.now_ns += _TICK
+        self.now_ns += _TICK << min(self._spins // 1000, 10)  # a program that spins for long: time passes faster
+        self._spins += 1
+        self._must_not_be_late(self.now_ns)
+        self._check_invariants()
         try:
             for _ in range(len(self._events) + len(self.hosts)):
                 if not self._step():
                     break
+                self._spins = 0
         finally:
             self.host = host
 
@@ -163,15 +172,19 @@ class World:
         if not moments:
             raise DeadlockError(self._waiting_text())
         moment = min(moments)
-        if self.limit_ns is not None and moment > self.limit_ns:
-            raise LivelockError(f"the program had not ended after {self.limit_ns / SECOND:g} simulated seconds")
+        self._must_not_be_late(moment)
         if moment > self.now_ns:
+            self._spins = 0
             self.now_ns = moment
             self._steps_at_this_time = 0
         # What is due at the very moment of the deadline comes first, as in a wait that collects events and timers.
         if deadline_ns is None or moment < deadline_ns:
             return True
         return self._step()
+
+    def _must_not_be_late(self, moment: int) -> None:
+        if self.limit_ns is not None and moment > self.limit_ns:
+            raise LivelockError(f"the program had not ended after {self.limit_ns / SECOND:g} simulated seconds")
 
     def _step(self) -> bool:
         """Let one of the things that are due happen; return whether there was one."""
@@ -199,17 +212,16 @@ class World:
                 action()
         else:
             hosts[chosen - len(due)].step()
-        for name, invariant in self.invariants:
-            self._check(name, invariant)
+        self._check_invariants()
         return True
 
-    @staticmethod
-    def _check(name: str, invariant: Callable[[], object]) -> None:
-        try:
-            invariant()
-        except Exception as exc:
-            exc.add_note(f"the invariant {name!r} does not hold")
-            raise
+    def _check_invariants(self) -> None:
+        for name, invariant in self.invariants:
+            try:
+                invariant()
+            except Exception as exc:
+                exc.add_note(f"the invariant {name!r} does not hold")
+                raise
 
     def _drop_cancelled(self) -> None:
         while self._events and self._events[0].action is None:

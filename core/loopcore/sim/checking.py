@@ -22,6 +22,9 @@ SEARCHES: Final[dict[str, Callable[[], Callable[[int], Strategy | None]]]] = {
 """The searches by name."""
 
 
+_MACHINE: Final = frozenset({"loopcore", "loopcore_backends", "asyncio"})
+
+
 class SimulationFailedError(SimulationError):
     """A simulated run has failed; the message has the seed, what differs from asyncio's order, and the token."""
 
@@ -132,8 +135,12 @@ def kind_of(error: BaseException | None) -> object:
         return None
     error = innermost(error)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/loopcore" not in frame.filename.replace("\\", "/")] or frames
+    own = [frame for frame in frames if not _is_machine(frame.filename)] or frames
     return type(error), (own[-1].filename, own[-1].lineno) if own else None
+
+
+def _is_machine(file: str) -> bool:
+    return not _MACHINE.isdisjoint(file.replace("\\", "/").split("/"))
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -160,7 +167,11 @@ def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {to
 def _change_in_words(choice: Choice) -> str:
     if choice.keys:
         return f"{choice.label}: {choice.keys[choice.value]} before {choice.keys[0]}"
-    return f"{choice.label} ({choice.value} of {choice.n - 1})"
+    question, _, answers = choice.label.rpartition(": ")
+    named = answers.split(", ")
+    if len(named) == choice.n - 1 and answers:
+        return f"{question}, {named[choice.value - 1]}"
+    return choice.label if choice.n == 2 else f"{choice.label} ({choice.value} of {choice.n - 1})"
 
 
 @dataclass
@@ -178,7 +189,8 @@ def diverges(main: Main[Any], seed: int, *, level: Level = Level.IO, limit: floa
     second = simulate(main, Tape(replay, seed=seed, level=level), limit=limit)
     replay.end()
     if replay.divergence is not None:
-        stack = "" if replay.divergence_stack is None else "".join(replay.divergence_stack.format()[-3:])
+        frames = [frame for frame in replay.divergence_stack or () if not _is_machine(frame.filename)]
+        stack = "".join(traceback.format_list(frames[-3:]))
         return Divergence(seed, f"{replay.divergence}\n{stack}".rstrip())
     for position, (one, other) in enumerate(zip(first.log, second.log, strict=False)):
         if one != other:

@@ -8,6 +8,7 @@ from loopcore.errors import UsageError
 from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend
 from loopcore.sim import current
+from loopcore.sim.ending import end_loop
 from loopcore.sim.numbered import numbered, restart_numbers
 from loopcore.sim.search import mixed
 from loopcore.sim.tape import Level, Strategy, Tape
@@ -21,8 +22,11 @@ class Machine(Protocol):
     """What a backend that simulates has besides the port."""
 
     @classmethod
-    def new_world(cls, tape: Tape, new_loop: Callable[[], Any]) -> Any:
-        """Return a new world whose choices come from `tape`, and whose hosts run the loops of `new_loop`."""
+    def new_world(cls, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> Any:
+        """Return a new world whose choices come from `tape`.
+
+        Its hosts run loops that `new_loop` makes and `end_loop` ends.
+        """
         ...
 
     @classmethod
@@ -60,7 +64,7 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
     machine = _machine(backend)
     restart_numbers()
-    world = machine.new_world(tape, lambda: numbered(new_event_loop(backend)))
+    world = machine.new_world(tape, lambda: numbered(new_event_loop(backend)), end_loop)
     world.limit_ns = None if limit is None else round(limit * 1e9)
     current.enter(world)
     try:
