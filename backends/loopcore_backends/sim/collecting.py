@@ -12,7 +12,7 @@ EVERY: Final = 1_000
 """Waits of the world between two collections."""
 
 _OF_PYTHON: Final = 2_000
-"""From this many frozen objects on, the program has called gc.freeze; Python 3.12 freezes a few hundred when it starts."""
+"""With as many frozen objects, the program has called gc.freeze. Python 3.12 freezes a few hundred when it starts."""
 
 
 @contextmanager
