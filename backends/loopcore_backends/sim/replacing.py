@@ -5,7 +5,7 @@ a dict, whose item is replaced. A function of the simulation is not put there it
 original for the life of the process. It calls the simulation's function in simulated threads, and the original in
 every other thread and while no simulation runs. So the threads of a debugger or of pytest-xdist never see simulated
 time, and a stand-in that the program kept (as a default argument, in a class) works in the next simulation as well.
-Classes and other values are put there as they are.
+Classes and other values are put there without a stand-in.
 
 `from time import sleep` copies the function into another module. All modules are searched for such copies once;
 later only modules that are new or have another number of globals. Copies that were made in a class or in a
@@ -186,7 +186,7 @@ def _is_pythons_own(value: object, owner: object) -> bool:
 
 
 class _Seen:
-    """The modules as they were when they were last searched."""
+    """The state of the last search."""
 
     modules: dict[str, Any] = {}
     spaces: list[dict[str, Any]] = []
