@@ -31,6 +31,7 @@ from loopcore_backends.sim import names
 from loopcore_backends.sim.clock import WorldClock
 from loopcore_backends.sim.descriptors import Description, error
 from loopcore_backends.sim.installing import installed
+from loopcore_backends.sim.replacing import real_functions
 from loopcore_backends.sim.world import SECOND, World
 
 _READS: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE))
@@ -81,6 +82,11 @@ class SimBackend:
     def inside(cls, world: World) -> AbstractContextManager[None]:
         """Return a context manager: within it Python's functions are those of `world`."""
         return installed(world)
+
+    @classmethod
+    def outside(cls) -> AbstractContextManager[None]:
+        """Return a context manager: within it Python's functions are the real ones, in this thread."""
+        return real_functions()
 
     def __init__(self) -> None:
         """Wait for what happens in the simulation that runs. Raises UsageError outside one."""

@@ -62,6 +62,8 @@ class World:
         self.host_numbers = count(1)
         self.errors: list[dict[str, Any]] = []
         """What the exception handlers of the loops were told."""
+        self.refused: list[str] = []
+        """Messages of the NotSimulatedErrors that were raised."""
         self.invariants: list[tuple[str, Callable[[], object]]] = []
         """What must hold after every step, with its name."""
         self.reached: Counter[str] = Counter()
@@ -226,6 +228,13 @@ class World:
     def _waiting_text(self) -> str:
         loops = [host.loop for host in self.all_hosts() if host.loop is not None]
         return f"nothing is left to happen after {self.now:g} s, and the program waits\n{self.loops.explain(loops)}"
+
+    def new_loop(self) -> Any:
+        """Return a new loop for the host whose code runs. The last one of the main host is that host's loop."""
+        loop = self.loops.new()
+        if self.host is self.main:
+            self.main.loop = loop
+        return loop
 
     # --- hosts --------------------------------------------------------------------------------------
 

@@ -15,10 +15,13 @@ class Loops:
 
     def __init__(self, backend: str = "sim") -> None:
         self._backend = backend
+        self._made: list[Any] = []
 
     def new(self) -> Any:
         """Return a new loop for the host whose code runs."""
-        return numbered(new_event_loop(self._backend))
+        loop = numbered(new_event_loop(self._backend))
+        self._made.append(loop)
+        return loop
 
     def end(self, loop: Any) -> None:
         """Throw the tasks and transports of `loop` away, and close it.
@@ -38,6 +41,13 @@ class Loops:
                     transport._let_go()
             with suppress(BaseException):
                 loop.close()
+
+    def end_all(self) -> None:
+        """End the loops that are still open, such as those that the program made itself and left."""
+        for loop in self._made:
+            if not loop.is_closed():
+                self.end(loop)
+        self._made.clear()
 
     def explain(self, loops: list[Any]) -> str:
         """Return what the tasks of `loops` wait for, a line each."""
