@@ -179,7 +179,7 @@ def _is_pythons_own(value: object, owner: object) -> bool:
         return True  # methods of builtin objects, such as random.random
     package = module.partition(".")[0]
     home = getattr(owner, "__name__" if isinstance(owner, ModuleType) else "__module__", "")
-    return package in _PYTHONS_OWN or package == home.partition(".")[0]
+    return package in _PYTHONS_OWN or package.startswith(home.partition(".")[0] or "\0")  # psycopg's, of psycopg_binary
 
 
 # ---------------------------------------------------------------- copies in other modules
