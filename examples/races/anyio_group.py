@@ -1,6 +1,7 @@
 """anyio.TaskGroup: a cancelled group swallows a cancellation that arrives as its last child ends.
 
-anyio 4.14.2, the latest, has the race for cancellations that come from asyncio. anyio.connect_tcp() is such a group.
+anyio 4.14.2, the latest, has the race for cancellations that come from asyncio; 4.3.0 does not. anyio.connect_tcp() is
+such a group.
 """
 
 import asyncio

@@ -93,6 +93,19 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                     space[name] = back[id(value)]
 
 
+@contextmanager
+def real_functions() -> Iterator[None]:
+    """Let the body of the `with` statement call Python's functions for real in this thread. Classes stay replaced."""
+    thread = get_ident()
+    was_simulated = thread in SIMULATED_THREADS
+    SIMULATED_THREADS.discard(thread)
+    try:
+        yield
+    finally:
+        if was_simulated:
+            SIMULATED_THREADS.add(thread)
+
+
 def _put(owner: Any, name: Any, value: object) -> None:
     if value is _ABSENT:
         if isinstance(owner, dict):

@@ -16,7 +16,7 @@ each of those shares a tick with other events. So a failure found this way can h
 `may_cancel` drives the coroutine and sees each future before the task does. A done callback added there runs before the
 task's own, which is the moment between the wake-up and the next step.
 
-Each suspension is a choice of its own, so the number of suspensions need not be known in advance.
+Each suspension is one choice, so the number of suspensions need not be known in advance.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ async def _watched(coroutine: Coroutine[Any, Any, _T], points: _Points) -> _T:
 class _Driven(Generator[Any, Any, _T]):
     """Drive a coroutine as `await` does, and show each awaited object to `points` before the task sees it.
 
-    `cr_await` makes it a link of the chain of suspended coroutines, for reports of what a task waits for.
+    `cr_await` makes it a link of the chain of suspended coroutines, for reports of waiting tasks.
     """
 
     __slots__ = ("_points", "cr_await")
