@@ -126,9 +126,6 @@ def test_nothing_is_refused_afterwards(world: Any) -> None:
 def test_a_library_with_sockets_in_c_is_refused(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     library = ModuleType("psycopg2")
     exec("def _connect(dsn): raise AssertionError", vars(library))
-    exec(
-        "from psycopg2 import _connect\ndef connect(dsn): return _connect(dsn)", client := {"__name__": "client"}
-    ) if 0 else None
     monkeypatch.setitem(sys.modules, "psycopg2", library)
     with installed(replacements(world)), pytest.raises(NotSimulatedError, match=r"psycopg2\._connect \(sockets of a C"):
         library._connect("")
