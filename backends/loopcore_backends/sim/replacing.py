@@ -72,7 +72,7 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                     stand_in.value = value
                     used.append(stand_in)
                     original, value = stand_in.original, stand_in.callable
-                if isinstance(owner, ModuleType):
+                if isinstance(owner, ModuleType) and callable(value):  # copies of None are not this function's
                     originals[id(original)], put[id(original)] = original, value
             places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
         for copy in _copies(originals, places):
