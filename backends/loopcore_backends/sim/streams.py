@@ -121,7 +121,8 @@ class StreamSocket(Description):
         peer = self.peer
         if peer is None:
             return 0
-        return max(0, self._buffer(socket.SO_SNDBUF) + peer._buffer(socket.SO_RCVBUF) - self._outstanding)
+        room: int = self._buffer(socket.SO_SNDBUF) + peer._buffer(socket.SO_RCVBUF) - self._outstanding
+        return max(0, room)
 
     def _buffer(self, option: int) -> int:
         size: int = self.options.get((socket.SOL_SOCKET, option), BUFFER)
@@ -132,7 +133,8 @@ class StreamSocket(Description):
         peer = self.peer
         if peer is None:
             return True
-        return self._window() * 3 >= self._buffer(socket.SO_SNDBUF) + peer._buffer(socket.SO_RCVBUF)
+        whole: int = self._buffer(socket.SO_SNDBUF) + peer._buffer(socket.SO_RCVBUF)
+        return self._window() * 3 >= whole
 
 
 def empty_address(family: int) -> Any:

@@ -145,7 +145,11 @@ class TcpSocket(StreamSocket):
             else:
                 self._meet(listener)
 
-        Wire(network, self.host, target).send(0, label, arrive)
+        delay = network.delay(self.host, target, 0, label, retransmits=True)
+        if delay:
+            world.after(delay, arrive, label)
+        else:
+            arrive()
 
     def _refused(self) -> None:
         if self.state == "connecting":

@@ -16,6 +16,7 @@ RACE = [
     LogEntry(0.03, "server", "crash", "power cut"),
     LogEntry(0.04, "client", "timer", "retry"),
     LogEntry(0.06, "server", "restart", ""),
+    LogEntry(0.07, "client", "timer", "retry"),
 ]
 """A reply arrives after the cancellation of its command; a message is lost; a host crashes."""
 

@@ -1,5 +1,6 @@
 """The reports of a run: the failure in words, its sequence diagrams, its trace."""
 
+import asyncio
 import itertools
 import json
 import re
@@ -57,7 +58,7 @@ def test_the_text_of_a_failure_has_the_error_the_choices_the_end_of_the_log_and_
         choices=["the reply was late"],
         log=RACE,
         replay="loopcore sim replay chat.py abc",
-        entries=3,
+        entries=4,
     )
     assert re.sub(r"at .*test_reports.py:\d+", "at FILE", text) == (
         "AssertionError: asked bar, got val-foo\n"
@@ -66,14 +67,21 @@ def test_the_text_of_a_failure_has_the_error_the_choices_the_end_of_the_log_and_
         "This choice differs from asyncio's order:\n"
         "  1. the reply was late\n"
         "\n"
-        "The last 3 of 11 events, in seconds of simulated time:\n"
+        "The last 4 of 12 events, in seconds of simulated time:\n"
         "      0.030000  server  crash: power cut\n"
         "      0.040000  client  timer: retry\n"
         "      0.060000  server  restart\n"
+        "      0.070000  client  timer: retry\n"
         "\n"
         "Run it again:\n"
         "  loopcore sim replay chat.py abc\n"
     )
+
+
+def test_an_error_of_a_library_is_placed_in_the_program():
+    with pytest.raises(asyncio.QueueEmpty) as caught:
+        asyncio.Queue[int]().get_nowait()
+    assert re.search(r"test_reports.py:\d+, in test_an_error_of_a_library", failure_text(caught.value))
 
 
 def test_a_group_of_errors_shows_each_and_the_program_cannot_write_to_the_terminal():
@@ -100,6 +108,7 @@ def test_the_diagram_of_a_race():
         "    0.030000                 |                                * crash: power cut\n"
         "    0.040000                 * timer: retry\n"
         "    0.060000                 |                                * restart\n"
+        "    0.070000                 * timer: retry                   |\n"
     )
 
 
@@ -144,7 +153,7 @@ def test_the_picture_is_one_accessible_file():
     assert root[0].tag == f"{SVG}title"
     assert root[0].text == root.get("aria-label") == r"a <race> & a \x1b crash"
     assert root.findtext(f"{SVG}desc") == (
-        "11 events from 0.000000 s to 0.060000 s on the hosts client, server. 3 messages, 1 of them lost."
+        "12 events from 0.000000 s to 0.070000 s on the hosts client, server. 3 messages, 1 of them lost."
     )
     assert "prefers-color-scheme: dark" in text
     assert re.findall(r"https?://[^\"]*|@import|href", text) == ["http://www.w3.org/2000/svg"]
@@ -153,12 +162,16 @@ def test_the_picture_is_one_accessible_file():
 def test_arrows_lead_from_the_row_of_the_beginning_to_that_of_the_arrival():
     root = ET.fromstring(sequence_svg(RACE))
     groups = {group.findtext(f"{SVG}title"): group for group in root.iter(f"{SVG}g")}
-    late = groups["0.010000 s, server to client: val-foo; arrived 0.020000 s"].find(f"{SVG}line")
+    group = groups["0.010000 s, server to client: val-foo; arrived 0.020000 s"]
+    late, label = group.find(f"{SVG}line"), group.find(f"{SVG}text")
     assert late is not None
+    assert label is not None
+    assert label.get("text-anchor") == "end"
+    assert int(label.get("x", 0)) < int(late.get("x1", 0))
     assert int(late.get("x1", 0)) > int(late.get("x2", 0))
     assert int(late.get("y2", 0)) - int(late.get("y1", 0)) == 3 * 26
     assert "0.012000 s, client to server: GET bar; never arrived" in groups
-    assert len(list(root.iter(f"{SVG}circle"))) == 6
+    assert len(list(root.iter(f"{SVG}circle"))) == 7
     for seed in range(10):
         ET.fromstring(sequence_svg(random_log(seed, 20)))
 
