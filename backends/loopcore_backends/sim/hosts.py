@@ -52,7 +52,7 @@ class Host:
         self._main = main
         before, self.world.host = self.world.host, self
         try:
-            self.loop = self.world.new_loop()
+            self.loop = self.world.loops.new()
             self.loop.set_exception_handler(self.report)
             self.task = self.loop.create_task(main(), name=self.name)
         finally:
@@ -146,7 +146,7 @@ class Host:
         """The simulation is over: cancel what still runs, and close the loops."""
         for loop, _ in [(self.loop, self.task), *self._graveyard]:
             if loop is not None:
-                self.world.end_loop(loop)
+                self.world.loops.end(loop)
         self._graveyard.clear()
         self.loop = self.task = None
 

@@ -6,6 +6,7 @@ comprehensions of sets stay plain. The tasks and futures that a simulated loop m
 (`loopcore.sim.numbered`), so that these have one order even in sets of the program.
 """
 
+import asyncio
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,8 @@ from typing import Any
 
 from loopcore_backends.sim.replacing import Replacement, StandsFor
 from loopcore_backends.sim.views import WorldView
+
+_all_tasks = asyncio.tasks.all_tasks
 
 MODULES = (
     "asyncio.base_subprocess",
@@ -142,8 +145,13 @@ class OrderedWeakSet(weakref.WeakSet[Any], metaclass=StandsFor):
 
 
 def replacements(world: WorldView) -> list[Replacement]:
-    """`set` in the `MODULES` that are imported, and `weakref.WeakSet`."""
+    """`set` in the `MODULES` that are imported, `weakref.WeakSet` and `asyncio.all_tasks`."""
+
+    def all_tasks(loop: Any = None) -> set[Any]:
+        return OrderedSet(sorted(_all_tasks(loop), key=hash))  # by number, which is the order of creation
+
     return [
         *((sys.modules[name], "set", OrderedSet) for name in MODULES if name in sys.modules),
         (weakref, "WeakSet", OrderedWeakSet),
+        (asyncio.tasks, "all_tasks", all_tasks),
     ]

@@ -31,6 +31,7 @@ from loopcore_backends.sim import names
 from loopcore_backends.sim.clock import WorldClock
 from loopcore_backends.sim.descriptors import Description, error
 from loopcore_backends.sim.installing import installed
+from loopcore_backends.sim.replacing import real_functions
 from loopcore_backends.sim.world import SECOND, World
 
 _READS: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE))
@@ -73,17 +74,19 @@ class SimBackend:
         return ProbeResult(True)
 
     @classmethod
-    def new_world(cls, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> World:
-        """Return a new simulation whose choices come from `tape`.
-
-        Its hosts run loops that `new_loop` makes and `end_loop` ends.
-        """
-        return World(tape, new_loop, end_loop)
+    def new_world(cls, tape: Tape, loops: Any) -> World:
+        """Return a new simulation whose choices come from `tape`, and whose hosts run loops of `loops`."""
+        return World(tape, loops)
 
     @classmethod
     def inside(cls, world: World) -> AbstractContextManager[None]:
         """Return a context manager: within it Python's functions are those of `world`."""
         return installed(world)
+
+    @classmethod
+    def outside(cls) -> AbstractContextManager[None]:
+        """Return a context manager: within it Python's functions are the real ones, in this thread."""
+        return real_functions()
 
     def __init__(self) -> None:
         """Wait for what happens in the simulation that runs. Raises UsageError outside one."""

@@ -5,7 +5,7 @@ a dict, whose item is replaced. A function of the simulation is not put there it
 original for the life of the process. It calls the simulation's function in simulated threads, and the original in
 every other thread and while no simulation runs. So the threads of a debugger or of pytest-xdist never see simulated
 time, and a stand-in that the program kept (as a default argument, in a class) works in the next simulation as well.
-Classes and other values are put there as they are.
+Classes and other values are put there without a stand-in.
 
 `from time import sleep` copies the function into another module. All modules are searched for such copies once;
 later only modules that are new or have another number of globals. Copies that were made in a class or in a
@@ -61,10 +61,11 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
     SIMULATED_THREADS.add(get_ident())
     try:
         for owner, name, value in replacements:
-            before = (owner if isinstance(owner, dict) else vars(owner)).get(name, _ABSENT)
+            space = owner if isinstance(owner, dict) else vars(owner)
+            before = space.get(name, _ABSENT)
             original = _original(owner, name, before)
             if callable(original):
-                if not _is_pythons_own(original, owner):
+                if id(original) not in _stand_ins and not _is_pythons_own(original, owner):
                     continue
                 if callable(value) and not isinstance(value, type):
                     stand_in = _stand_in(original)
@@ -73,7 +74,7 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                     original, value = stand_in.original, stand_in.callable
                 if isinstance(owner, ModuleType):
                     originals[id(original)], put[id(original)] = original, value
-            places.append((owner, name, before, value))
+            places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
         places += [(space, name, original, put[id(original)]) for space, name, original in _copies(originals)]
         for place in places:
             undo.append(place)
@@ -92,13 +93,29 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                     space[name] = back[id(value)]
 
 
+@contextmanager
+def real_functions() -> Iterator[None]:
+    """Let the body of the `with` statement call Python's functions for real in this thread. Classes stay replaced."""
+    thread = get_ident()
+    was_simulated = thread in SIMULATED_THREADS
+    SIMULATED_THREADS.discard(thread)
+    try:
+        yield
+    finally:
+        if was_simulated:
+            SIMULATED_THREADS.add(thread)
+
+
 def _put(owner: Any, name: Any, value: object) -> None:
-    if isinstance(owner, dict):
-        owner.pop(name, None) if value is _ABSENT else owner.update({name: value})
-    elif value is not _ABSENT:
+    if value is _ABSENT:
+        if isinstance(owner, dict):
+            owner.pop(name, None)
+        elif name in vars(owner):
+            delattr(owner, name)
+    elif isinstance(owner, dict):
+        owner[name] = value
+    else:
         setattr(owner, name, value)
-    elif name in vars(owner):
-        delattr(owner, name)
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -182,7 +199,7 @@ def _is_pythons_own(value: object, owner: object) -> bool:
 
 
 class _Seen:
-    """The modules as they were when they were last searched."""
+    """The state of the last search."""
 
     modules: dict[str, Any] = {}
     spaces: list[dict[str, Any]] = []

@@ -5,7 +5,7 @@ wait: events happen, the loops of other hosts make a tick each, and once everyth
 moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
 """
 
-import asyncio
+import gc
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from loopcore.sim import current
 from loopcore.sim.errors import DeadlockError, LivelockError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
-from loopcore.sim.waiting import explain_waits
+from loopcore_backends.sim import collecting
 from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
@@ -50,12 +50,10 @@ class Event:
 class World:
     """One simulation. Thread: one at a time, the one that runs."""
 
-    def __init__(self, tape: Tape, new_loop: Callable[[], Any], end_loop: Callable[[Any], None]) -> None:
+    def __init__(self, tape: Tape, loops: Any) -> None:
         self.tape = tape
-        self.new_loop = new_loop
-        """Makes a loop over this backend, for the host whose code runs."""
-        self.end_loop = end_loop
-        """Closes such a loop, whatever still runs on it."""
+        self.loops = loops
+        """Makes, ends and explains the loops of hosts: `loopcore.sim.loops.Loops`."""
         self.now_ns = 0
         self.log: list[LogEntry] = []
         self.descriptors = Descriptors()
@@ -64,10 +62,13 @@ class World:
         self.host_numbers = count(1)
         self.errors: list[dict[str, Any]] = []
         """What the exception handlers of the loops were told."""
+        self.refused: list[str] = []
+        """Messages of the NotSimulatedErrors that were raised."""
         self.invariants: list[tuple[str, Callable[[], object]]] = []
         """What must hold after every step, with its name."""
         self.reached: Counter[str] = Counter()
         """How often the program came to the places that it marks."""
+        self._waits = 0
         self.steps = 0
         """Events that happened and ticks that were made."""
         self.limit_ns: int | None = None
@@ -118,6 +119,7 @@ class World:
 
         Raises DeadlockError, LivelockError, SimulationTimeoutError.
         """
+        self._collect()
         host = self.host
         self._check_invariants()
         try:
@@ -136,6 +138,7 @@ class World:
 
     def poll(self) -> None:
         """Let happen what is due, a step of each: for a wait that does not block."""
+        self._collect()
         host = self.host
         self.now_ns += _TICK << min(self._spins // 1000, 10)  # a program that spins for long: time passes faster
         self._spins += 1
@@ -148,6 +151,11 @@ class World:
                 self._spins = 0
         finally:
             self.host = host
+
+    def _collect(self) -> None:
+        self._waits += 1
+        if self._waits % collecting.EVERY == 0:
+            gc.collect()
 
     def _go_on(self, deadline_ns: int | None) -> bool:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
@@ -218,8 +226,15 @@ class World:
             heapq.heappop(self._events)
 
     def _waiting_text(self) -> str:
-        tasks = [task for host in self.all_hosts() if host.loop is not None for task in asyncio.all_tasks(host.loop)]
-        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{explain_waits(tasks)}"
+        loops = [host.loop for host in self.all_hosts() if host.loop is not None]
+        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{self.loops.explain(loops)}"
+
+    def new_loop(self) -> Any:
+        """Return a new loop for the host whose code runs. The last one of the main host is that host's loop."""
+        loop = self.loops.new()
+        if self.host is self.main:
+            self.main.loop = loop
+        return loop
 
     # --- hosts --------------------------------------------------------------------------------------
 

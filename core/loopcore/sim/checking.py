@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from loopcore.sim.errors import SimulationError
+from loopcore.sim.report.failure import failure_text
+from loopcore.sim.report.failure import in_words as choices_in_words
 from loopcore.sim.running import Main, Outcome, simulate
 from loopcore.sim.search import DelayBounded, Fifo, Pct, Random, Replay, mixed
 from loopcore.sim.shrinking import shrink
@@ -151,27 +153,14 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {token!r})") -> str:
-    """Return the failure in a few lines."""
-    changes = failure.changes
-    cause = innermost(failure.error)
-    lines = [f"{type(cause).__name__}: {cause}", f"seed {failure.seed}"]
-    if changes:
-        lines.append(f"{len(changes)} of {len(failure.outcome.tape.choices)} choices differ from asyncio's order:")
-        lines += [f"  - {_change_in_words(choice)}" for choice in changes]
-    else:
-        lines.append("it fails in asyncio's own order")
-    lines.append(f"again: {replay_with.format(token=failure.token)}")
-    return "\n".join(lines)
-
-
-def _change_in_words(choice: Choice) -> str:
-    if choice.keys:
-        return f"{choice.label}: {choice.keys[choice.value]} before {choice.keys[0]}"
-    question, _, answers = choice.label.rpartition(": ")
-    named = answers.split(", ")
-    if len(named) == choice.n - 1 and answers:
-        return f"{question}, {named[choice.value - 1]}"
-    return choice.label if choice.n == 2 else f"{choice.label} ({choice.value} of {choice.n - 1})"
+    """Return the failure as a text: the error, what differs from asyncio's order, the last events, how to replay it."""
+    text = failure_text(
+        failure.error,
+        choices=choices_in_words(failure.outcome.tape.choices),
+        log=failure.outcome.log,
+        replay=replay_with.format(token=failure.token),
+    )
+    return f"seed {failure.seed}: {text}"
 
 
 @dataclass

@@ -219,6 +219,11 @@ class Tape:
         return [choice.value for choice in self.choices]
 
     @property
+    def is_blank(self) -> bool:
+        """Whether nothing was drawn: no choice was made and no stream was used, so every seed gives the same run."""
+        return not self.choices and not self._streams
+
+    @property
     def divergence(self) -> str | None:
         """Where a replay first differed from the earlier run; None if it did not, or on a tape that replays nothing."""
         return self.strategy.divergence if isinstance(self.strategy, Replay) else None

@@ -17,8 +17,7 @@ import pytest
 from loopcore_backends.sim import chance, clock
 from loopcore_backends.sim.chance import replacements
 from loopcore_backends.sim.replacing import installed
-
-from .conftest import FakeTape, FakeWorld
+from tests.unit.sim.conftest import FakeTape, FakeWorld
 
 DRAWS = {
     "random": lambda: (random.random(), random.sample(range(99), 5), choice(range(10**9))),

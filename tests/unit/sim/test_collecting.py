@@ -28,7 +28,7 @@ def test_nothing_is_collected_until_the_end() -> None:
         assert cycle() is not None
     assert cycle() is None
     assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() < 2_000
 
 
 def test_what_was_garbage_before_is_not_collected_meanwhile() -> None:
@@ -50,4 +50,4 @@ def test_a_program_s_own_freeze_is_kept() -> None:
     gc.freeze()
     with collected_steadily():
         pass
-    assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() > 2_000

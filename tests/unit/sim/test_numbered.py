@@ -6,6 +6,8 @@ import pytest
 
 from loopcore import new_event_loop
 from loopcore.sim.numbered import numbered, restart_numbers
+from loopcore_backends.sim import ordered
+from loopcore_backends.sim.replacing import installed
 
 
 @pytest.fixture
@@ -55,3 +57,13 @@ def test_results_errors_and_cancellation_are_as_ever(loop: Any) -> None:
         assert made.result() == "result"
 
     loop.run_until_complete(main())
+
+
+def test_all_tasks_is_in_order_of_creation(loop: Any, world: Any) -> None:
+    async def main() -> None:
+        tasks = [asyncio.current_task(), *(loop.create_task(asyncio.sleep(0)) for _ in range(300))]
+        assert list(asyncio.all_tasks()) == tasks
+        await asyncio.wait(tasks[1:])  # type: ignore[arg-type]
+
+    with installed(ordered.replacements(world)):
+        loop.run_until_complete(main())

@@ -355,7 +355,7 @@ def test_a_failure_is_found_shrunk_and_replayed() -> None:
     assert found is not None
     assert len(found.changes) == 1
     assert found.changes[0].label.startswith("delay: ")
-    assert f"again: loopcore.sim.replay(main, {found.token!r})" in str(caught.value)
+    assert f"loopcore.sim.replay(main, {found.token!r})" in str(caught.value)
     with pytest.raises(BaseExceptionGroup if isinstance(found.error, BaseExceptionGroup) else AssertionError):
         sim.replay(main, found.token)
 

@@ -6,6 +6,7 @@ import glob
 import io
 import os
 import ssl
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial, wraps
@@ -39,6 +40,8 @@ _SAME: Final = {
 }  # fmt: skip
 _REFUSED: Final = ("mkfifo", "mknod", "chroot")
 _MEMORY: Final = ":memory:"
+_UTIME_NAMES_FILES: Final = sys.version_info >= (3, 13)
+"""The error of os.utime has the name of the file."""
 
 
 class _Names(set[Any]):
@@ -106,6 +109,8 @@ def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return simulated(path, *args, **kwargs)
         except OSError as exc:
+            if name == "utime" and not _UTIME_NAMES_FILES:
+                raise
             raise _named(exc, path) from None
 
     return call
@@ -158,7 +163,9 @@ def _copies(by_path: dict[str, Callable[..., Any]]) -> list[tuple[Any, str, obje
         if original is not None and "unlink" in signature(original).parameters:
             found.append((closer, name, partial(_with_unlink, original, by_path["unlink"])))
     globber = getattr(glob, "_StringGlobber", None)
-    found += [(globber, name, by_path[name]) for name in ("lstat", "scandir") if globber and name in vars(globber)]
+    for name in ("lstat", "scandir"):
+        if globber is not None and getattr(vars(globber).get(name), "__func__", None) is REAL[name]:
+            found.append((globber, name, by_path[name]))
     return found
 
 

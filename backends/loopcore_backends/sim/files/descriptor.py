@@ -46,7 +46,7 @@ class OpenFile(Description):
 
     def write(self, data: "bytes | memoryview") -> int:
         file = self._file(os.O_WRONLY)
-        if self.flags & os.O_APPEND:
+        if self.flags & os.O_APPEND and len(data):
             self.position = file.size
         taken = self.write_at(data, self.position)
         self.position += taken
@@ -150,6 +150,8 @@ def open_inode(disk: Disk, path: str, flags: int, mode: int, at: Directory | Non
     creating = bool(flags & os.O_CREAT)
     exclusive = creating and bool(flags & os.O_EXCL)
     temporary = getattr(os, "O_TMPFILE", 0)
+    if creating and path.endswith("/") and disk.place(path, at, changing=True).name not in (".", ".."):
+        raise error(errno.EISDIR)
     place = disk.place(path, at, follow=not (exclusive or flags & os.O_NOFOLLOW))
     inode = place.inode
     if temporary and flags & temporary == temporary:

@@ -288,10 +288,12 @@ class Disk:
 
     # --- paths --------------------------------------------------------------------------------------
 
-    def place(self, path: str, at: Directory | None = None, *, follow: bool = True) -> Place:
+    def place(
+        self, path: str, at: Directory | None = None, *, follow: bool = True, changing: bool = False
+    ) -> Place:  # fmt: skip
         """Return where `path` leads; `follow` a symbolic link in its last component. Raises OSError.
 
-        A missing last component is no error.
+        A missing last component is no error. With `changing` the name itself is meant, with a slash after it, too.
         """
         if not path:
             raise error(errno.ENOENT)
@@ -319,7 +321,7 @@ class Disk:
                 if rest:
                     raise error(errno.ENOENT)
                 return Place(parent, name, None, slash)
-            if isinstance(inode, Symlink) and (rest or follow or slash):
+            if isinstance(inode, Symlink) and (rest or (not changing and (follow or slash))):
                 followed += 1
                 if followed > _LINKS_FOLLOWED:
                     raise error(errno.ELOOP)
@@ -327,7 +329,7 @@ class Disk:
                 rest += [part for part in reversed(inode.target.split("/")) if part]
                 inode = parent = self.root if inode.target.startswith("/") else here
                 name = "."
-        if slash and not isinstance(inode, (Directory, Foreign)):
+        if slash and not changing and not isinstance(inode, (Directory, Foreign)):
             raise error(errno.ENOTDIR)
         return Place(parent, name, inode, slash)
 
@@ -509,6 +511,8 @@ class Disk:
             raise error(errno.ENOENT)
         if isinstance(place.inode, Directory):
             raise error(errno.EISDIR)
+        if place.slash:
+            raise error(errno.ENOTDIR)
         self._change(f"unlink {self._label(place)}", (place.parent, place.name, None))
 
     def remove_directory(self, place: Place) -> None:
@@ -537,7 +541,7 @@ class Disk:
                 if above is moved:
                     raise error(errno.EINVAL)
                 above = above.parent
-        elif target.slash:
+        elif source.slash or target.slash:
             raise error(errno.ENOTDIR)
         above = source.parent
         while above is not self.root:
@@ -645,13 +649,13 @@ class Disk:
     def sync(self, file: File) -> None:
         """fsync(2) of a file."""
         file.sync()
-        self._dirty.pop(id(file), None)
+        if not file.failed:
+            self._dirty.pop(id(file), None)
 
     def sync_all(self) -> None:
         """sync(2)."""
-        for file in self._dirty.values():
-            file.sync()
-        self._dirty.clear()
+        for file in [*self._dirty.values()]:
+            self.sync(file)
         self._journal.clear()
 
     def _touch(self, file: File) -> None:

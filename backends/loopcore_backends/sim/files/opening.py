@@ -1,8 +1,10 @@
 """`open` and io.FileIO over simulated descriptors. The layers above (buffers, text) are Python's own."""
 
+import errno
 import io
 import os
 import stat
+import sys
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -39,14 +41,15 @@ class RawFile(io.RawIOBase):
         self._readable = "r" in mode or "+" in mode
         self._writable = "r" not in mode or "+" in mode
         letter = next(letter for letter in "xawr" if letter in mode)
-        plus = "+" in mode
-        self.mode = f"{letter}b{'+' if plus else ''}" if letter in "xa" else "rb+" if plus else f"{letter}b"
+        plus = "+" if "+" in mode else ""
+        # Before 3.15 a file object does not remember that it was opened with "w+".
+        self.mode = f"{'r' if plus and letter == 'w' and sys.version_info < (3, 15) else letter}b{plus}"
         self.name = name
         opened = self._description
         if isinstance(opened, OpenFile):
             if stat.S_ISDIR(opened.status().st_mode):
                 self._fd = -1
-                raise IsADirectoryError(21, os.strerror(21), name)
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
             if letter == "a":
                 opened.seek(0, os.SEEK_END)
 
@@ -65,7 +68,7 @@ class RawFile(io.RawIOBase):
             raise ValueError("I/O operation on closed file")
         # A number that was closed under this object may belong to another file by now.
         if self._world.descriptors.get(self._fd) is not self._description:
-            raise error(9)
+            raise error(errno.EBADF)
         return self._description
 
     def _is_of_dead_process(self) -> bool:
@@ -164,7 +167,7 @@ class RawFile(io.RawIOBase):
             fd, self._fd = self._fd, -1
             if self._closefd and fd >= 0 and not self._is_of_dead_process():
                 if self._world.descriptors.get(fd) is not self._description:
-                    raise error(9)
+                    raise error(errno.EBADF)
                 self._world.descriptors.close(fd)
 
     def _dealloc_warn(self, source: object) -> None:

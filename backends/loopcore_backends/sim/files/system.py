@@ -61,8 +61,11 @@ class Entry:
         return self._disk.find(self._name, self._at, follow=False).number
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        inode = self._disk.find(self._name, self._at, follow=follow_symlinks)
-        return _status(self._disk, inode, follow_symlinks)
+        try:
+            inode = self._disk.find(self._name, self._at, follow=follow_symlinks)
+            return _status(self._disk, inode, follow_symlinks)
+        except OSError as exc:
+            raise OSError(exc.errno, exc.strerror, self.path) from None
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         return self._is(stat.S_IFDIR, follow_symlinks)
@@ -138,10 +141,6 @@ class Files:
             raise error(errno.ENOTDIR)
         return inode
 
-    def _place(self, path: Any, dir_fd: int | None = None, follow: bool = True) -> Place:
-        name = os.fsdecode(path)
-        return self.disk.place(name, self._at(name, dir_fd), follow=follow)
-
     def _find(self, path: Any, dir_fd: int | None = None, follow: bool = True) -> Inode:
         if isinstance(path, int):
             return self.open_file(path).inode
@@ -159,7 +158,8 @@ class Files:
         return inode
 
     def _new_place(self, path: Any, dir_fd: int | None) -> Place:
-        place = self._place(path, dir_fd, follow=False)
+        name = os.fsdecode(path)
+        place = self.disk.place(name, self._at(name, dir_fd), changing=True)
         if isinstance(place.inode, Foreign):
             raise error(errno.EROFS)
         return place

@@ -1,11 +1,11 @@
 """A world whose main host has a disk, installed in the place of Python's functions."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
+from loopcore.sim.loops import Loops
 from loopcore.sim.tape import Tape
 from loopcore_backends.sim import calls, clock, replacing
 from loopcore_backends.sim.files import calls as file_calls
@@ -21,9 +21,9 @@ def installed(world: World) -> Iterator[World]:
 
 @pytest.fixture
 def simulated() -> Callable[[], AbstractContextManager[World]]:
-    return lambda: installed(World(Tape(), asyncio.new_event_loop))
+    return lambda: installed(World(Tape(), Loops()))
 
 
 @pytest.fixture
 def world() -> World:
-    return World(Tape(), asyncio.new_event_loop)
+    return World(Tape(), Loops())
