@@ -65,9 +65,11 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
     current.enter(world)
     try:
         with machine.inside(world):
-            result, error = _run_main(world, main)
-            outcome = Outcome(world, result, error)
-            world.close()
+            try:
+                result, error = _run_main(world, main)
+                outcome = Outcome(world, result, error)
+            finally:
+                world.close()
     finally:
         current.enter(None)
     return outcome
@@ -117,6 +119,7 @@ def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
         loop.set_exception_handler(world.main.report)
         result = loop.run_until_complete(main())
         loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
     except (Exception, asyncio.CancelledError) as exc:
         return None, exc
     return result, None
