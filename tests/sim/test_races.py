@@ -32,6 +32,7 @@ OF_LIBRARIES = [
     Race("aiohttp_connector", "aiohttp", ("3.10.10", "3.14.5")),
     Race("aiomcache_reply", "aiomcache", ("0.8.1", "0.8.2")),
     Race("aiorwlock_writer", "aiorwlock", ("1.3.0",), ("1.5.1",)),
+    Race("anyio_condition", "anyio", ("4.3.0", "4.9.0", "4.13.0", "4.14.2")),
     Race("anyio_group", "anyio", ("4.9.0", "4.13.0", "4.14.2"), ("4.3.0",)),
     Race("anyio_limiter", "anyio", ("4.3.0", "4.9.0"), ("4.13.0", "4.14.2")),
     Race("anyio_lock", "anyio", ("4.9.0", "4.13.0"), ("4.3.0", "4.14.2")),

@@ -321,7 +321,7 @@ class Disk:
                 if rest:
                     raise error(errno.ENOENT)
                 return Place(parent, name, None, slash)
-            if isinstance(inode, Symlink) and (rest or not changing and (follow or slash)):
+            if isinstance(inode, Symlink) and (rest or (not changing and (follow or slash))):
                 followed += 1
                 if followed > _LINKS_FOLLOWED:
                     raise error(errno.ELOOP)
