@@ -168,8 +168,19 @@ def end_loop(loop: Any) -> None:
         warnings.simplefilter("ignore")
         for task in asyncio.all_tasks(loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            try:
-                task.get_coro().close()
-            except BaseException:  # whatever a `finally` block does now
-                pass
+            _close(task.get_coro())
         loop.close()
+
+
+def _close(coroutine: Any) -> None:
+    """Close `coroutine`, which may await something in its `finally` blocks, and raise something there."""
+    for _ in range(100):
+        try:
+            coroutine.close()
+        except RuntimeError as exc:
+            if "ignored GeneratorExit" not in str(exc):
+                return
+        except BaseException:
+            return
+        else:
+            return

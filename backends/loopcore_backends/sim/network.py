@@ -5,6 +5,7 @@ the sender gives up. Datagrams are lost, doubled and overtaken.
 """
 
 import errno
+from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -13,13 +14,13 @@ from loopcore_backends.sim.descriptors import error
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.hosts import Host
-    from loopcore_backends.sim.world import World
+    from loopcore_backends.sim.world import Event, World
 
 GIVES_UP_AFTER: Final = 924.0
 """Seconds after which TCP gives a connection up whose peer does not answer (tcp_retries2 of Linux)."""
 RETRANSMITS_AFTER: Final = 0.2
-SYN_RETRIES: Final = 6
-"""A connect is repeated so often, after 1, 2, 4 ... seconds: ETIMEDOUT after 127 s."""
+CONNECT_GIVES_UP_AFTER: Final = 127.0
+"""Seconds after which a connect ends with ETIMEDOUT: it is repeated after 1, 2, 4, 8, 16 and 32 s (tcp_syn_retries)."""
 LOOPBACK_DELAYS: Final = (0.0, 0.0001, 0.005, 0.05)
 LINK_DELAYS: Final = (0.001, 0.0001, 0.01, 0.1)
 _EPHEMERAL: Final = 32_768
@@ -51,43 +52,55 @@ class Wire:
         self.source = source
         self.target = target
         self._last_arrival = 0.0
-        self.in_flight = 0
-        self._held: list[tuple[Callable[[], object], str]] = []
+        self._queue: deque[tuple[Callable[[], object], str]] = deque()
+        """What was sent and has not arrived, in order."""
+        self._held = 0
+        """How many of them, from the first on, wait for the end of a partition."""
+        self._giving_up: Event | None = None
         self.on_give_up: Callable[[], object] | None = None
 
     def send(self, size: int, label: str, arrive: Callable[[], object]) -> None:
         """Have `arrive` called when this, of `size` bytes, has come to the other end."""
-        delay = self._network.delay(self.source, self.target, size, label, retransmits=True)
-        world = self._world
-        if not delay and not self.in_flight and not self._network.is_cut(self.source, self.target):
+        if not self._schedule(size, label) and not self._queue:
             arrive()
-            return
-        self._last_arrival = max(self._last_arrival, world.now + delay)
-        self.in_flight += 1
-        world.at(self._last_arrival, lambda: self._arrive(arrive, label), label)
+        else:
+            self._queue.append((arrive, label))
 
-    def _arrive(self, arrive: Callable[[], object], label: str) -> None:
+    def _schedule(self, size: int, label: str) -> bool:
+        """Let the next of the queue arrive after a delay; return False if it can be there at once."""
+        delay = self._network.delay(self.source, self.target, size, label, retransmits=True)
+        if not delay and not self._queue and not self._network.is_cut(self.source, self.target):
+            return False
+        self._last_arrival = max(self._last_arrival, self._world.now + delay)
+        self._world.at(self._last_arrival, self._arrive, label)
+        return True
+
+    def _arrive(self) -> None:
+        if not self._queue:  # the connection was given up
+            return
         if self._held or self._network.is_cut(self.source, self.target):
             if not self._held:
                 self._network.held.append(self)
-                self._world.after(GIVES_UP_AFTER, self._give_up, f"{label}: given up")
-            self._held.append((arrive, label))
+                self._giving_up = self._world.after(GIVES_UP_AFTER, self._give_up, "a connection is given up")
+            self._held += 1
             return
-        self.in_flight -= 1
-        arrive()
+        # The head of the queue, whichever event comes first: nothing overtakes on a stream.
+        self._queue.popleft()[0]()
 
     def release(self) -> None:
         """The partition is over: TCP sends again what has not arrived."""
-        held, self._held = self._held, []
-        self.in_flight -= len(held)
-        for arrive, label in held:
-            self.send(0, label, arrive)
+        held, self._held = self._held, 0
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+        for _, label in [*self._queue][:held]:
+            self._schedule(0, label)
 
     def _give_up(self) -> None:
-        if self._held:
-            self._held.clear()
-            if self.on_give_up is not None:
-                self.on_give_up()
+        self._queue.clear()
+        self._held = 0
+        self._network.held.remove(self)
+        if self.on_give_up is not None:
+            self.on_give_up()
 
 
 class Network:

@@ -7,11 +7,14 @@ under way and unread, as the buffers of both kernels do.
 import errno
 import socket
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import Description, error
-from loopcore_backends.sim.network import SYN_RETRIES, Wire, is_any
+from loopcore_backends.sim.network import CONNECT_GIVES_UP_AFTER, Wire, is_any
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import Event
 
 BUFFER: Final = 131_072
 _PREVIEW: Final = 24
@@ -48,6 +51,8 @@ class StreamSocket(Description):
         self._is_broken = False
         """The peer takes nothing any more: EPIPE."""
         self._backlog = 0
+        self._timeout: Event | None = None
+        """Ends a connect that is not answered."""
         self._accepted: deque[StreamSocket] = deque()
 
     @property
@@ -135,21 +140,16 @@ class StreamSocket(Description):
         self.remote = full_address(self.family, ip, port)
         self.state = "connecting"
         self.host.world.note("connect", f"to {show_address(self.remote)}", target.name)
+        self._timeout = self.host.world.after(
+            CONNECT_GIVES_UP_AFTER, lambda: self.fail(errno.ETIMEDOUT), f"connect of {self.host.name}: given up"
+        )
         self._send_request(target, 0)
         raise error(errno.EINPROGRESS)
 
     def _send_request(self, target: Any, attempt: int) -> None:
         if self.state != "connecting":
             return
-        world = self.host.world
-        network = world.network
-        if attempt > SYN_RETRIES:
-            self.fail(errno.ETIMEDOUT)
-            return
-        label = f"connect from {self.host.name} to {show_address(self.remote)}"
-
-        def again() -> None:
-            world.after(float(2**attempt), lambda: self._send_request(target, attempt + 1), f"{label}, again")
+        network = self.host.world.network
 
         def arrive() -> None:
             if network.is_cut(self.host, target):
@@ -163,7 +163,20 @@ class StreamSocket(Description):
             else:
                 self._meet(listener)
 
-        Wire(network, self.host, target).send(0, label, arrive)
+        def again() -> None:
+            self.host.world.after(2.0**attempt, lambda: self._send_request(target, attempt + 1), f"{label}, again")
+
+        label = f"connect from {self.host.name} to {show_address(self.remote)}"
+        delay = network.delay(self.host, target, 0, label, retransmits=True)
+        if delay:
+            self.host.world.after(delay, arrive, label)
+        else:
+            arrive()
+
+    def _stop_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
     def _refused(self) -> None:
         if self.state == "connecting":
@@ -189,7 +202,16 @@ class StreamSocket(Description):
     def _established(self) -> None:
         if self.state == "connecting":
             self.state = "connected"
+            self._stop_timeout()
             self.changed()
+        else:  # given up, closed or crashed meanwhile
+            self._refuse_data()
+
+    def _refuse_data(self) -> None:
+        """Nobody has this end any more: answer with a reset."""
+        peer = self.peer
+        if peer is not None:
+            self._carry(0, f"reset to {peer.host.name}", lambda: peer.reset(errno.ECONNRESET))
 
     def _connect_name(self, path: str) -> None:
         listener = self.host.unix_names.get(path)
@@ -287,9 +309,7 @@ class StreamSocket(Description):
 
     def _arrived(self, data: bytes) -> None:
         if self.state == "closed":
-            peer = self.peer
-            if peer is not None:  # nobody has this end any more: it answers with a reset
-                self._carry(0, f"reset to {peer.host.name}", lambda: peer.reset(errno.ECONNRESET))
+            self._refuse_data()
             return
         if self._is_deaf:
             return
@@ -299,6 +319,9 @@ class StreamSocket(Description):
 
     def abandon(self) -> None:
         self.state = "closed"
+        self._stop_timeout()
+        for waiting in self._accepted:
+            waiting.state = "closed"
 
     def _window(self) -> int:
         peer = self.peer
@@ -366,6 +389,7 @@ class StreamSocket(Description):
     def fail(self, number: int) -> None:
         """Let the next call report `number`."""
         self.error = number
+        self._stop_timeout()
         if self.state == "connecting":
             self.state = "new"
         else:
@@ -379,6 +403,7 @@ class StreamSocket(Description):
 
     def close(self) -> None:
         before, self.state = self.state, "closed"
+        self._stop_timeout()
         self.host.ports.unbind(self)
         if self.host.unix_names.get(self.local if isinstance(self.local, str) else "") is self:
             del self.host.unix_names[self.local]
