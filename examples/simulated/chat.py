@@ -36,7 +36,7 @@ PORT = 7000
 CLIENTS = 18
 GROUPS = ("tea", "coffee", "milk")
 POSTS = 2
-FAULTS = 6
+FAULTS = 12
 PATIENCE = 120.0
 """Seconds in which a post is answered. No fault lasts for longer than 30 s."""
 
@@ -178,13 +178,12 @@ def faults(host: sim.Host, others: list[str]) -> list[tuple[str, Callable[[], ob
 
 async def disturb(hosts: list[sim.Host]) -> None:
     """Let the tape draw what goes wrong, at whose host, and for how long; in the end everything works again."""
-    for _ in range(FAULTS):
+    for number in range(FAULTS):
         await asyncio.sleep(1.0)
-        kinds = 6
-        kind = sim.choose(kinds, "fault: none, a partition, a lost direction, a crash, a power cut, a pause")
+        kind = sim.choose(6, "fault: none, a partition, a lost direction, a crash, a power cut, a pause")
         if not kind:
             continue
-        host = hosts[sim.choose(len(hosts), "where: the server, or one of the clients")]
+        host = hosts[0] if sim.choose(2, "where: a client or the server") else hosts[1 + number % CLIENTS]
         name, begin, end = faults(host, [each.name for each in hosts if each is not host])[kind - 1]
         sim.reached(f"{name} of {'the server' if host is hosts[0] else 'a client'}")
         begin()
