@@ -19,7 +19,7 @@ from functools import partial
 from time import monotonic as real_monotonic
 from typing import Any
 
-from loopcore_backends.sim.replacing import Replacement
+from loopcore_backends.sim.replacing import Replacement, StandsFor
 from loopcore_backends.sim.views import HostView, WorldView
 
 __all__ = ["EPOCH", "UPTIME", "WorldClock", "real_monotonic", "replacements"]
@@ -30,7 +30,7 @@ EPOCH = 1_700_000_000.0
 UPTIME = 100_000.0
 """Monotonic time in seconds at the start of a simulation.
 
-Not 0.0: programs take `last = 0.0` for "long ago", as it is on any machine that has run for a day.
+Not 0.0: programs that set `last = 0.0` mean "long ago", which holds on a machine that has run for a day.
 """
 
 _localtime, _gmtime, _ctime, _asctime, _strftime = time.localtime, time.gmtime, time.ctime, time.asctime, time.strftime
@@ -163,37 +163,17 @@ def _of_clock(clocks: Clocks, clock: int) -> tuple[Callable[[], float], Callable
 # ---------------------------------------------------------------- datetime
 
 
-class _StandsFor(type):
-    """Metaclass of a class that takes the place of its base and makes instances of the base.
+class _MakesReal(StandsFor):
+    """Metaclass of a stand-in whose instances are of the real class.
 
-    So instances are compared, added and recognized by C code as ever, also after the simulation, and `isinstance`
-    holds for instances made before it. Subclasses that the program makes are ordinary classes.
+    So C code recognizes, compares and adds them, also after the simulation.
     """
 
-    _real: type
-
-    def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(name, bases, space, **kwargs)
-        if "_real" in space:
-            cls.__name__, cls.__qualname__, cls.__module__ = cls._real.__name__, cls._real.__qualname__, "datetime"
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return cls._real(*args, **kwargs) if "_real" in vars(cls) else super().__call__(*args, **kwargs)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls._real) if "_real" in vars(cls) else super().__instancecheck__(instance)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls._real) if "_real" in vars(cls) else super().__subclasscheck__(subclass)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or ("_real" in vars(cls) and other is cls._real)
-
-    def __hash__(cls) -> int:
-        return hash(cls._real) if "_real" in vars(cls) else super().__hash__()
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._real(*args, **kwargs) if "_real" in vars(self) else super().__call__(*args, **kwargs)
 
 
-class SimulatedDate(dt.date, metaclass=_StandsFor):
+class SimulatedDate(dt.date, metaclass=_MakesReal):
     """Stands for `datetime.date`."""
 
     _real = dt.date
@@ -203,7 +183,7 @@ class SimulatedDate(dt.date, metaclass=_StandsFor):
         return cls.fromtimestamp(time.time())  # Python 3.15 reads the real clock
 
 
-class SimulatedDatetime(dt.datetime, metaclass=_StandsFor):
+class SimulatedDatetime(dt.datetime, metaclass=_MakesReal):
     """Stands for `datetime.datetime`."""
 
     _real = dt.datetime

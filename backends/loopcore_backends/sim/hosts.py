@@ -1,11 +1,14 @@
 """A host: a name, addresses, ports, a disk, a clock that may be wrong, and a program on a loop of its own."""
 
+import errno
 import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from loopcore_backends.sim.network import Ports
+from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.network import Ports, is_any, is_own
 from loopcore_backends.sim.signals import Signals
+from loopcore_backends.sim.streams import any_address, full_address
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
@@ -52,7 +55,7 @@ class Host:
         self._main = main
         before, self.world.host = self.world.host, self
         try:
-            self.loop = self.world.new_loop()
+            self.loop = self.world.loops.new()
             self.loop.set_exception_handler(self.report)
             self.task = self.loop.create_task(main(), name=self.name)
         finally:
@@ -81,6 +84,13 @@ class Host:
             self.task = None
             if not task.cancelled():
                 task.result()
+
+    def bind_port(self, sock: Any, address: Any) -> Any:
+        """Bind a socket of TCP or UDP; return its address. Raises OSError: EADDRNOTAVAIL, EADDRINUSE."""
+        ip, port = str(address[0]) or any_address(sock.family), address[1]
+        if not is_any(ip) and not is_own(ip) and ip not in self.addresses:
+            raise error(errno.EADDRNOTAVAIL)
+        return full_address(sock.family, ip, self.ports.bind(sock, ip, port))
 
     def listener_for(self, family: int, ip: str, port: int) -> Any:
         """Return the socket that listens at this address, None if none does."""
@@ -146,7 +156,7 @@ class Host:
         """The simulation is over: cancel what still runs, and close the loops."""
         for loop, _ in [(self.loop, self.task), *self._graveyard]:
             if loop is not None:
-                end_loop(loop)
+                self.world.loops.end(loop)
         self._graveyard.clear()
         self.loop = self.task = None
 
@@ -157,30 +167,3 @@ def _listens(sock: Any) -> bool:
 
 def _listens_to_both(sock: Any) -> bool:
     return _listens(sock) and not sock.options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
-
-
-def end_loop(loop: Any) -> None:
-    """Throw away the tasks of `loop` and close it; what they still do, and raise, is no part of the simulation."""
-    import asyncio
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            _close(task.get_coro())
-        loop.close()
-
-
-def _close(coroutine: Any) -> None:
-    """Close `coroutine`, which may await something in its `finally` blocks, and raise something there."""
-    for _ in range(100):
-        try:
-            coroutine.close()
-        except RuntimeError as exc:
-            if "ignored GeneratorExit" not in str(exc):
-                return
-        except BaseException:
-            return
-        else:
-            return

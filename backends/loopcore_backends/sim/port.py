@@ -31,6 +31,7 @@ from loopcore_backends.sim import names
 from loopcore_backends.sim.clock import WorldClock
 from loopcore_backends.sim.descriptors import Description, error
 from loopcore_backends.sim.installing import installed
+from loopcore_backends.sim.replacing import real_functions
 from loopcore_backends.sim.world import SECOND, World
 
 _READS: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE))
@@ -69,18 +70,25 @@ class SimBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """It needs nothing of the platform."""
-        return ProbeResult(True)
+        """Say that it runs in simulations only."""
+        if current.is_running():
+            return ProbeResult(True)
+        return ProbeResult(False, "it runs in simulations only: loopcore.sim.run(main), or loopcore sim run FILE")
 
     @classmethod
-    def new_world(cls, tape: Tape, new_loop: Callable[[], Any]) -> World:
-        """Return a new simulation whose choices come from `tape`, and whose hosts run the loops of `new_loop`."""
-        return World(tape, new_loop)
+    def new_world(cls, tape: Tape, loops: Any) -> World:
+        """Return a new simulation whose choices come from `tape`, and whose hosts run loops of `loops`."""
+        return World(tape, loops)
 
     @classmethod
     def inside(cls, world: World) -> AbstractContextManager[None]:
         """Return a context manager: within it Python's functions are those of `world`."""
         return installed(world)
+
+    @classmethod
+    def outside(cls) -> AbstractContextManager[None]:
+        """Return a context manager: within it Python's functions are the real ones, in this thread."""
+        return real_functions()
 
     def __init__(self) -> None:
         """Wait for what happens in the simulation that runs. Raises UsageError outside one."""

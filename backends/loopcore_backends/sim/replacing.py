@@ -5,7 +5,7 @@ a dict, whose item is replaced. A function of the simulation is not put there it
 original for the life of the process. It calls the simulation's function in simulated threads, and the original in
 every other thread and while no simulation runs. So the threads of a debugger or of pytest-xdist never see simulated
 time, and a stand-in that the program kept (as a default argument, in a class) works in the next simulation as well.
-Classes and other values are put there as they are.
+Classes and other values are put there without a stand-in.
 
 `from time import sleep` copies the function into another module. All modules are searched for such copies once;
 later only modules that are new or have another number of globals. Copies that were made in a class or in a
@@ -53,41 +53,39 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
         raise UsageError(
             "a simulation is running in this process already: let it end first, or use another process (--jobs)"
         )
-    undo: list[Replacement] = []
-    copied: list[tuple[dict[str, Any], str, Any]] = []
+    places: list[tuple[object, Any, Any, object]] = []  # owner, name, what is there before, what is put there
+    undo: list[tuple[object, Any, Any, object]] = []
     used: list[_StandIn] = []
+    originals: dict[int, Any] = {}
+    put: dict[int, Any] = {}  # by id of the original: what takes its place
     SIMULATED_THREADS.add(get_ident())
     try:
-        originals: dict[int, Any] = {}
-        put: dict[int, Any] = {}  # by id of the original: what takes its place
         for owner, name, value in replacements:
-            before = (owner if isinstance(owner, dict) else vars(owner)).get(name, _ABSENT)
+            space = owner if isinstance(owner, dict) else vars(owner)
+            before = space.get(name, _ABSENT)
             original = _original(owner, name, before)
             if callable(original):
-                if not _is_pythons_own(original, owner):
+                if id(original) not in _stand_ins and not _is_pythons_own(original, owner):
                     continue
-                if callable(value) and not isinstance(value, type) and not isinstance(original, type):
+                if callable(value) and not isinstance(value, type):
                     stand_in = _stand_in(original)
                     stand_in.value = value
                     used.append(stand_in)
                     original, value = stand_in.original, stand_in.callable
-                if isinstance(owner, ModuleType):
+                if isinstance(owner, ModuleType) and callable(value):  # copies of None are not this function's
                     originals[id(original)], put[id(original)] = original, value
-            undo.append((owner, name, before))
-            _put(owner, name, value)
-        for space, name, original in _copies(originals):
-            if space.get(name) is original:
-                space[name] = put[id(original)]
-                copied.append((space, name, original))
+            places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
+        for copy in _copies(originals, places):
+            places.append((*copy, put[id(copy[2])]))
+        for place in places:
+            undo.append(place)
+            _put(place[0], place[1], place[3])
         yield
     finally:
         SIMULATED_THREADS.clear()
         for stand_in in used:
             stand_in.value = stand_in.original
-        for space, name, original in copied:
-            if space.get(name) is put[id(original)]:
-                space[name] = original
-        for owner, name, before in reversed(undo):
+        for owner, name, before, _ in reversed(undo):
             _put(owner, name, before)
         back = {id(put[key]): original for key, original in originals.items()}
         for _, space in _changed_modules(remember=False):
@@ -96,13 +94,29 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                     space[name] = back[id(value)]
 
 
+@contextmanager
+def real_functions() -> Iterator[None]:
+    """Let the body of the `with` statement call Python's functions for real in this thread. Classes stay replaced."""
+    thread = get_ident()
+    was_simulated = thread in SIMULATED_THREADS
+    SIMULATED_THREADS.discard(thread)
+    try:
+        yield
+    finally:
+        if was_simulated:
+            SIMULATED_THREADS.add(thread)
+
+
 def _put(owner: Any, name: Any, value: object) -> None:
-    if isinstance(owner, dict):
-        owner.pop(name, None) if value is _ABSENT else owner.update({name: value})
-    elif value is not _ABSENT:
+    if value is _ABSENT:
+        if isinstance(owner, dict):
+            owner.pop(name, None)
+        elif name in vars(owner):
+            delattr(owner, name)
+    elif isinstance(owner, dict):
+        owner[name] = value
+    else:
         setattr(owner, name, value)
-    elif name in vars(owner):
-        delattr(owner, name)
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -122,6 +136,34 @@ class _StandIn:
         # As an attribute of a class it has to bind where the original does. Builtin functions do not.
         binds = isinstance(original, (FunctionType, MethodDescriptorType, WrapperDescriptorType))
         self.callable: Any = call if binds else staticmethod(call)
+
+
+class StandsFor(type):
+    """Metaclass of a class that takes the place of its base, `_real`: what is said of the one holds for the other.
+
+    `isinstance` and `issubclass` accept instances and subclasses of the base, and the two are equal, so either finds
+    what a dict has under the other. Classes that the program derives are ordinary.
+    """
+
+    _real: type
+
+    def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(name, bases, space, **kwargs)
+        if "_real" in space:
+            for attribute in ("__name__", "__qualname__", "__module__"):
+                setattr(cls, attribute, getattr(cls._real, attribute))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls._real) if "_real" in vars(cls) else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls._real) if "_real" in vars(cls) else super().__subclasscheck__(subclass)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or ("_real" in vars(cls) and other is cls._real)
+
+    def __hash__(cls) -> int:
+        return hash(cls._real) if "_real" in vars(cls) else super().__hash__()
 
 
 _stand_ins: dict[int, _StandIn] = {}  # by the id of the original and by that of the callable
@@ -151,14 +193,14 @@ def _is_pythons_own(value: object, owner: object) -> bool:
         return True  # methods of builtin objects, such as random.random
     package = module.partition(".")[0]
     home = getattr(owner, "__name__" if isinstance(owner, ModuleType) else "__module__", "")
-    return package in _PYTHONS_OWN or package == home.partition(".")[0]
+    return package in _PYTHONS_OWN or package.startswith(home.partition(".")[0] or "\0")  # psycopg's, of psycopg_binary
 
 
 # ---------------------------------------------------------------- copies in other modules
 
 
 class _Seen:
-    """The modules as they were when they were last searched."""
+    """The state of the last search."""
 
     modules: dict[str, Any] = {}
     spaces: list[dict[str, Any]] = []
@@ -167,22 +209,28 @@ class _Seen:
     copies: dict[str, list[tuple[dict[str, Any], str, Any]]] = {}  # by the name of the module
 
 
-def _copies(originals: dict[int, Any]) -> list[tuple[dict[str, Any], str, Any]]:
-    """Where modules have one of `originals`: (globals, name, original)."""
+def _copies(originals: dict[int, Any], places: list[Any]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Where modules have one of `originals`, besides `places`: (globals, name, original)."""
     if originals.keys() != _Seen.originals.keys():
         _Seen.originals = originals
         _Seen.modules, _Seen.spaces, _Seen.sizes, _Seen.copies = {}, [], [], {}
-    for module, space in _changed_modules(remember=True):
+    changed = _changed_modules(remember=True)
+    known = {(id(place[0]), place[1]) for place in places} if len(changed) > 1 else ()  # __main__ is in no place
+    for module, space in changed:
         _Seen.copies.pop(module, None)
-        if found := [(space, name, value) for name, value in list(space.items()) if id(value) in originals]:
+        if found := [
+            (space, name, value)
+            for name, value in list(space.items())
+            if id(value) in originals and (id(space), name) not in known
+        ]:
             _Seen.copies[module] = found
-    return [copy for found in _Seen.copies.values() for copy in found]
+    return [copy for found in _Seen.copies.values() for copy in found if copy[0].get(copy[1]) is copy[2]]
 
 
 def _changed_modules(*, remember: bool) -> list[tuple[str, dict[str, Any]]]:
     """Names and globals of the modules that are new or have changed since they were remembered; always of __main__."""
     if sys.modules == _Seen.modules and list(map(len, _Seen.spaces)) == _Seen.sizes:
-        return [("__main__", vars(sys.modules["__main__"]))]
+        return [("__main__", vars(sys.modules["__main__"]))] if "__main__" in sys.modules else []
     known = {id(space): size for space, size in zip(_Seen.spaces, _Seen.sizes, strict=True)}
     modules = dict(sys.modules)
     spaces = _spaces(modules)

@@ -12,10 +12,6 @@ class HostView(Protocol):
     def name(self) -> str: ...
 
     @property
-    def pid(self) -> int:
-        """What `os.getpid` returns there; above every real process id (`chance.FIRST_PID`)."""
-
-    @property
     def clock_offset(self) -> float:
         """Error of the host's wall clock, in seconds."""
 

@@ -5,7 +5,7 @@ wait: events happen, the loops of other hosts make a tick each, and once everyth
 moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
 """
 
-import asyncio
+import gc
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from loopcore.sim import current
 from loopcore.sim.errors import DeadlockError, LivelockError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
-from loopcore.sim.waiting import explain_waits
+from loopcore_backends.sim import collecting
 from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
@@ -50,10 +50,10 @@ class Event:
 class World:
     """One simulation. Thread: one at a time, the one that runs."""
 
-    def __init__(self, tape: Tape, new_loop: Callable[[], Any]) -> None:
+    def __init__(self, tape: Tape, loops: Any) -> None:
         self.tape = tape
-        self.new_loop = new_loop
-        """Makes a loop over this backend, for the host whose code runs."""
+        self.loops = loops
+        """Makes, ends and explains the loops of hosts: `loopcore.sim.loops.Loops`."""
         self.now_ns = 0
         self.log: list[LogEntry] = []
         self.descriptors = Descriptors()
@@ -62,10 +62,13 @@ class World:
         self.host_numbers = count(1)
         self.errors: list[dict[str, Any]] = []
         """What the exception handlers of the loops were told."""
+        self.refused: list[str] = []
+        """Messages of the NotSimulatedErrors that were raised."""
         self.invariants: list[tuple[str, Callable[[], object]]] = []
         """What must hold after every step, with its name."""
         self.reached: Counter[str] = Counter()
         """How often the program came to the places that it marks."""
+        self._waits = 0
         self.steps = 0
         """Events that happened and ticks that were made."""
         self.limit_ns: int | None = None
@@ -74,6 +77,8 @@ class World:
         self._numbers = count(1)
         self._flows = count(1)
         self._steps_at_this_time = 0
+        self._spins = 0
+        """Waits in a row that did not block and found nothing."""
         self.main = Host(self, "main")
         self.host = self.main
         """The host whose code runs."""
@@ -114,7 +119,9 @@ class World:
 
         Raises DeadlockError, LivelockError, SimulationTimeoutError.
         """
+        self._collect()
         host = self.host
+        self._check_invariants()
         try:
             while not ready():
                 if not self._go_on(deadline_ns):
@@ -131,14 +138,24 @@ class World:
 
     def poll(self) -> None:
         """Let happen what is due, a step of each: for a wait that does not block."""
+        self._collect()
         host = self.host
-        self.now_ns += _TICK
+        self.now_ns += _TICK << min(self._spins // 1000, 10)  # a program that spins for long: time passes faster
+        self._spins += 1
+        self._must_not_be_late(self.now_ns)
+        self._check_invariants()
         try:
             for _ in range(len(self._events) + len(self.hosts)):
                 if not self._step():
                     break
+                self._spins = 0
         finally:
             self.host = host
+
+    def _collect(self) -> None:
+        self._waits += 1
+        if self._waits % collecting.EVERY == 0:
+            gc.collect()
 
     def _go_on(self, deadline_ns: int | None) -> bool:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
@@ -153,15 +170,19 @@ class World:
         if not moments:
             raise DeadlockError(self._waiting_text())
         moment = min(moments)
-        if self.limit_ns is not None and moment > self.limit_ns:
-            raise LivelockError(f"the program had not ended after {self.limit_ns / SECOND:g} simulated seconds")
+        self._must_not_be_late(moment)
         if moment > self.now_ns:
+            self._spins = 0
             self.now_ns = moment
             self._steps_at_this_time = 0
         # What is due at the very moment of the deadline comes first, as in a wait that collects events and timers.
         if deadline_ns is None or moment < deadline_ns:
             return True
         return self._step()
+
+    def _must_not_be_late(self, moment: int) -> None:
+        if self.limit_ns is not None and moment > self.limit_ns:
+            raise LivelockError(f"the program had not ended after {self.limit_ns / SECOND:g} simulated seconds")
 
     def _step(self) -> bool:
         """Let one of the things that are due happen; return whether there was one."""
@@ -189,25 +210,31 @@ class World:
                 action()
         else:
             hosts[chosen - len(due)].step()
-        for name, invariant in self.invariants:
-            self._check(name, invariant)
+        self._check_invariants()
         return True
 
-    @staticmethod
-    def _check(name: str, invariant: Callable[[], object]) -> None:
-        try:
-            invariant()
-        except Exception as exc:
-            exc.add_note(f"the invariant {name!r} does not hold")
-            raise
+    def _check_invariants(self) -> None:
+        for name, invariant in self.invariants:
+            try:
+                invariant()
+            except Exception as exc:
+                exc.add_note(f"the invariant {name!r} does not hold")
+                raise
 
     def _drop_cancelled(self) -> None:
         while self._events and self._events[0].action is None:
             heapq.heappop(self._events)
 
     def _waiting_text(self) -> str:
-        tasks = [task for host in self.all_hosts() if host.loop is not None for task in asyncio.all_tasks(host.loop)]
-        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{explain_waits(tasks)}"
+        loops = [host.loop for host in self.all_hosts() if host.loop is not None]
+        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{self.loops.explain(loops)}"
+
+    def new_loop(self) -> Any:
+        """Return a new loop for the host whose code runs. The last one of the main host is that host's loop."""
+        loop = self.loops.new()
+        if self.host is self.main:
+            self.main.loop = loop
+        return loop
 
     # --- hosts --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ The program runs on loopcore's own transports, TLS and streams, over a kernel of
 pipes, names, files, threads, clocks and signals. Every choice, such as what arrives first, comes from one tape.
 """
 
-from loopcore.sim.cancelling import CANCELLED, may_cancel
+from loopcore.sim.cancelling import CANCELLED, SwallowedCancellationError, may_cancel
 from loopcore.sim.checking import Failure, Search, SimulationFailedError, check, diverges, in_words, search
 from loopcore.sim.errors import DeadlockError, LivelockError, NotSimulatedError, SimulationError
 from loopcore.sim.history import History
@@ -46,6 +46,7 @@ __all__ = [
     "Search",
     "SimulationError",
     "SimulationFailedError",
+    "SwallowedCancellationError",
     "Tape",
     "always",
     "check",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from loopcore.sim.errors import SimulationError
+from loopcore.sim.report.failure import failure_text
+from loopcore.sim.report.failure import in_words as choices_in_words
 from loopcore.sim.running import Main, Outcome, simulate
 from loopcore.sim.search import DelayBounded, Fifo, Pct, Random, Replay, mixed
 from loopcore.sim.shrinking import shrink
@@ -20,6 +22,9 @@ SEARCHES: Final[dict[str, Callable[[], Callable[[int], Strategy | None]]]] = {
     "bounded": lambda: DelayBounded(2),
 }
 """The searches by name."""
+
+
+_MACHINE: Final = frozenset({"loopcore", "loopcore_backends", "asyncio"})
 
 
 class SimulationFailedError(SimulationError):
@@ -132,8 +137,12 @@ def kind_of(error: BaseException | None) -> object:
         return None
     error = innermost(error)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/loopcore" not in frame.filename.replace("\\", "/")] or frames
+    own = [frame for frame in frames if not _is_machine(frame.filename)] or frames
     return type(error), (own[-1].filename, own[-1].lineno) if own else None
+
+
+def _is_machine(file: str) -> bool:
+    return not _MACHINE.isdisjoint(file.replace("\\", "/").split("/"))
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -144,23 +153,14 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {token!r})") -> str:
-    """Return the failure in a few lines."""
-    changes = failure.changes
-    cause = innermost(failure.error)
-    lines = [f"{type(cause).__name__}: {cause}", f"seed {failure.seed}"]
-    if changes:
-        lines.append(f"{len(changes)} of {len(failure.outcome.tape.choices)} choices differ from asyncio's order:")
-        lines += [f"  - {_change_in_words(choice)}" for choice in changes]
-    else:
-        lines.append("it fails in asyncio's own order")
-    lines.append(f"again: {replay_with.format(token=failure.token)}")
-    return "\n".join(lines)
-
-
-def _change_in_words(choice: Choice) -> str:
-    if choice.keys:
-        return f"{choice.label}: {choice.keys[choice.value]} before {choice.keys[0]}"
-    return f"{choice.label} ({choice.value} of {choice.n - 1})"
+    """Return the failure as a text: the error, what differs from asyncio's order, the last events, how to replay it."""
+    text = failure_text(
+        failure.error,
+        choices=choices_in_words(failure.outcome.tape.choices),
+        log=failure.outcome.log,
+        replay=replay_with.format(token=failure.token),
+    )
+    return f"seed {failure.seed}: {text}"
 
 
 @dataclass
@@ -178,7 +178,8 @@ def diverges(main: Main[Any], seed: int, *, level: Level = Level.IO, limit: floa
     second = simulate(main, Tape(replay, seed=seed, level=level), limit=limit)
     replay.end()
     if replay.divergence is not None:
-        stack = "" if replay.divergence_stack is None else "".join(replay.divergence_stack.format()[-3:])
+        frames = [frame for frame in replay.divergence_stack or () if not _is_machine(frame.filename)]
+        stack = "".join(traceback.format_list(frames[-3:]))
         return Divergence(seed, f"{replay.divergence}\n{stack}".rstrip())
     for position, (one, other) in enumerate(zip(first.log, second.log, strict=False)):
         if one != other:

@@ -158,13 +158,15 @@ def _run_jobs(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     import traceback
 
-    from loopcore.sim.report import sequence_svg, sequence_text, write_trace
+    from loopcore.sim.report.diagram import sequence_diagram
+    from loopcore.sim.report.svg import sequence_svg
+    from loopcore.sim.report.trace import write_trace
     from loopcore.sim.running import simulate
     from loopcore.sim.tape import Tape
 
     tape = Tape.from_token(arguments.token)
     outcome = simulate(load(arguments.program), tape, limit=arguments.limit)
-    print(sequence_text(outcome.log))
+    print(sequence_diagram(outcome.log))
     if arguments.trace is not None:
         write_trace(outcome.log, arguments.trace)
     if arguments.diagram is not None:

@@ -1,13 +1,15 @@
 """Running a simulation: once with one seed, many times in search of a failure, and again as a token says."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from loopcore.errors import UsageError
-from loopcore.runner import new_event_loop
-from loopcore.selection.discovery import choose_backend
+from loopcore.selection.discovery import BACKENDS
 from loopcore.sim import current
+from loopcore.sim.loops import Loops
+from loopcore.sim.numbered import restart_numbers
 from loopcore.sim.search import mixed
 from loopcore.sim.tape import Level, Strategy, Tape
 
@@ -20,13 +22,18 @@ class Machine(Protocol):
     """What a backend that simulates has besides the port."""
 
     @classmethod
-    def new_world(cls, tape: Tape, new_loop: Callable[[], Any]) -> Any:
-        """Return a new world whose choices come from `tape`, and whose hosts run the loops of `new_loop`."""
+    def new_world(cls, tape: Tape, loops: Loops) -> Any:
+        """Return a new world whose choices come from `tape`, and whose hosts run loops of `loops`."""
         ...
 
     @classmethod
     def inside(cls, world: Any) -> Any:
         """Return a context manager: within it Python's functions are those of `world`."""
+        ...
+
+    @classmethod
+    def outside(cls) -> Any:
+        """Return a context manager: within it Python's functions are the real ones, in the thread that enters it."""
         ...
 
 
@@ -52,23 +59,44 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
     `limit` is in simulated seconds. What `main` raises, DeadlockError included, is in the outcome; KeyboardInterrupt
     and the like are raised. Raises UsageError inside a simulation.
     """
-    if current.is_running():
-        raise UsageError("a simulation runs already; use its hosts, or another process")
     if asyncio.iscoroutine(main):
         main.close()
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
+    with simulation(tape, limit=limit, backend=backend) as world:
+        result, error = _run_main(world, main)
+        return Outcome(world, result, error)
+
+
+@contextmanager
+def simulation(tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim") -> Iterator[Any]:
+    """Let the body of the `with` statement see a new world whose choices come from `tape`, instead of the system.
+
+    The loops that the body makes (by asyncio.run and the like) are those of the world's main host. `limit` is in
+    simulated seconds. The value is the World; it is closed at the end. Raises UsageError inside a simulation.
+    """
+    if current.is_running():
+        raise UsageError("a simulation runs already; use its hosts, or another process")
     machine = _machine(backend)
-    world = machine.new_world(tape, lambda: new_event_loop(backend))
+    restart_numbers()
+    loops = Loops(backend)
+    world = machine.new_world(tape, loops)
     world.limit_ns = None if limit is None else round(limit * 1e9)
     current.enter(world)
     try:
         with machine.inside(world):
-            result, error = _run_main(world, main)
-            outcome = Outcome(world, result, error)
-            world.close()
+            try:
+                yield world
+            finally:
+                world.close()
+                loops.end_all()
     finally:
         current.enter(None)
-    return outcome
+
+
+def outside(*, backend: str = "sim") -> AbstractContextManager[None]:
+    """Return a context manager: within it Python's functions are the real ones in this thread, although one runs."""
+    manager: AbstractContextManager[None] = _machine(backend).outside()
+    return manager
 
 
 def run(
@@ -103,7 +131,7 @@ def replay(main: Main[T], token: str, *, limit: float | None = 3600.0) -> T:
 
 
 def _machine(name: str) -> Any:
-    factory: Any = choose_backend(name).factory
+    factory: Any = BACKENDS.load(BACKENDS.find(name))
     if not hasattr(factory, "new_world"):
         raise UsageError(f"the backend {name!r} does not simulate; `sim` does")
     return factory
@@ -111,7 +139,7 @@ def _machine(name: str) -> Any:
 
 def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
     try:
-        loop = world.main.loop = world.new_loop()
+        loop = world.main.loop = world.loops.new()
         loop.set_exception_handler(world.main.report)
         result = loop.run_until_complete(main())
         loop.run_until_complete(loop.shutdown_asyncgens())

@@ -1,4 +1,4 @@
-"""Who waits for whom: what each suspended task awaits, which tasks could end that wait, and cycles among them.
+"""Waits: what each suspended task awaits, which tasks could end that wait, and cycles among them.
 
 asyncio has no such record, so it is read from coroutines. The chain of `cr_await` leads from a task's coroutine to the
 innermost one. There the frame of `Queue.get` has the queue as its `self`, that of `asyncio.wait` has its futures, and
@@ -8,8 +8,8 @@ A lock of asyncio has no owner. But a frame inside `async with lock` has the loc
 and the garbage collector can see that stack. So the task that entered the block is known; one that called `acquire`
 is not.
 
-Who will put into a queue, set an event or resolve a future cannot be known in advance. The tasks whose frames can reach
-the object are named instead, as those that use it: a hint, which `Wait.is_certain` keeps apart.
+Which task will put into a queue, set an event or resolve a future cannot be known in advance. The tasks whose frames
+can reach the object are named instead, as those that use it: a hint, which `Wait.is_certain` keeps apart.
 
 On CPython 3.11 and 3.12 reading a frame's locals copies them, and the copy lives as long as the frame: call this only
 for a report. Thread: the loop's own.
@@ -20,8 +20,9 @@ import gc
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, _AsyncGeneratorContextManager
-from types import FrameType, FunctionType, MethodType, ModuleType
+from contextlib import AsyncExitStack, _AsyncGeneratorContextManager, suppress
+from itertools import islice
+from types import FrameType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from loopcore.sync import Mutex
@@ -30,7 +31,8 @@ from loopcore.text import printable
 Task: TypeAlias = "asyncio.Task[Any]"
 
 _DEEPEST: Final = 100  # coroutines, one in the next: more is recursion
-_LARGEST: Final = 1000  # items of a container that are looked at
+_MOST: Final = 10_000  # objects that are looked at for a name
+_OPAQUE: Final = (ModuleType, type, FunctionType, MethodType, str, bytes, asyncio.AbstractEventLoop)
 _LIBRARIES: Final = frozenset({"asyncio", "contextlib", "loopcore"})
 
 _KINDS: Final[tuple[tuple[type, Mapping[str, str]], ...]] = (
@@ -193,17 +195,18 @@ def _subject_of(task: Task, chain: _Chain) -> _Subject | None:
     own = max((index for index, frame in enumerate(chain.frames) if not _is_library(frame)), default=-1)
     user = chain.frames[max(own, 0)] if chain.frames else None
     place = f"{os.path.basename(user.f_code.co_filename)}:{user.f_lineno}" if user else "unknown place"
+    program = user if own >= 0 else None  # a library's names say nothing
     for frame in chain.frames[own + 1 :]:
         found = _of_frame(frame, chain.frames)
         if found is not None:
             words, subject, futures, relation = found
-            return _Subject(words, subject, futures, relation, _name_in(user, subject), place)
+            return _Subject(words, subject, futures, relation, _name_in(program, subject), place)
     behind = tuple(_futures_behind(waiter))
     if behind:
         of_several = "a gather" if hasattr(waiter, "_children") else "a shield"
         words = _task_words(waiter) if hasattr(waiter, "get_coro") else of_several
         return _Subject(words, None, behind, "is not done", "", place)
-    return _Subject("the future", waiter, (), "uses", _name_in(user, waiter), place)
+    return _Subject("the future", waiter, (), "uses", _name_in(program, waiter), place)
 
 
 def _of_frame(frame: FrameType, frames: Sequence[FrameType]) -> tuple[str, object, tuple[Any, ...], str] | None:
@@ -253,7 +256,7 @@ def _others(
     elif subject.relation == "uses":
         for each, chain in chains.items():
             theirs = subjects.get(each)
-            waits_alike = theirs is not None and (theirs.subject, theirs.words) == (subject.subject, subject.words)
+            waits_alike = theirs and theirs.subject is subject.subject and theirs.words == subject.words
             if not waits_alike and any(_name_in(frame, subject.subject) for frame in chain.frames):
                 yield each
 
@@ -277,9 +280,9 @@ def _entered(suspended: object) -> Iterator[object]:
     """Yield the managers of the `async with` blocks in which `suspended`, a coroutine or generator, is."""
     referents = gc.get_referents(suspended)
     for index, each in enumerate(referents):
-        if isinstance(each, MethodType) and each.__name__ == "__aexit__":
+        if type(each) is MethodType and each.__name__ == "__aexit__":
             yield each.__self__
-        elif isinstance(each, FunctionType) and each.__name__ == "__aexit__":
+        elif type(each) is FunctionType and each.__name__ == "__aexit__":
             yield from referents[index + 1 : index + 2]  # CPython 3.14 and later: the function, then its `self`
 
 
@@ -294,7 +297,8 @@ def _with_inner(manager: object) -> Iterator[object]:
 
 def _is_same(found: object, wanted: object) -> bool:
     """Tell whether they are one object, or `found` is a condition whose lock is `wanted`."""
-    return found is wanted or (isinstance(found, asyncio.Condition) and found._lock is wanted)  # type: ignore[attr-defined]
+    # By type: `isinstance` would run code of a proxy.
+    return found is wanted or (issubclass(type(found), asyncio.Condition) and vars(found).get("_lock") is wanted)
 
 
 def _name_in(frame: FrameType | None, wanted: object) -> str:
@@ -307,25 +311,27 @@ def _name_in(frame: FrameType | None, wanted: object) -> str:
         for path, value in level:
             if _is_same(value, wanted):
                 return path
-        level = [inner for path, value in level for inner in _inside(path, value)]
+        level = list(islice((inner for path, value in level for inner in _inside(path, value)), _MOST))
     return ""
 
 
-def _inside(path: str, value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, (ModuleType, type, FunctionType, MethodType, str, bytes)) or asyncio.isfuture(value):
+def _inside(path: str, value: Any) -> Iterator[tuple[str, object]]:
+    """Yield the items of a container or the attributes of an object, without running code of the program."""
+    kind = type(value)
+    if issubclass(kind, _OPAQUE) or hasattr(kind, "_asyncio_future_blocking"):
         return
-    if isinstance(value, dict):
-        yield from (
-            (f"{path}[{key!r}]" if isinstance(key, (str, int)) else path, each)
-            for key, each in list(value.items())[:_LARGEST]
-        )
-    elif isinstance(value, (list, tuple)):
-        yield from ((f"{path}[{index}]", each) for index, each in enumerate(value[:_LARGEST]))
+    if issubclass(kind, dict):
+        for key, each in list(dict.items(value)):
+            yield f"{path}[{key!r}]" if type(key) in (str, int) else f"{path}[...]", each
+    elif issubclass(kind, (list, tuple)):
+        yield from ((f"{path}[{index}]", each) for index, each in enumerate(kind.__iter__(value)))
     else:
-        yield from ((f"{path}.{name}", each) for name, each in getattr(value, "__dict__", {}).items())
-        slots = getattr(type(value), "__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            yield f"{path}.{name}", getattr(value, name, None)
+        for name, descriptor in [each for base in kind.__mro__ for each in base.__dict__.items()]:
+            if type(descriptor) is MemberDescriptorType:  # a slot
+                with suppress(AttributeError):  # not set
+                    yield f"{path}.{name}", descriptor.__get__(value)
+            elif type(descriptor) is GetSetDescriptorType and name == "__dict__":
+                yield from ((f"{path}.{name}", each) for name, each in list(descriptor.__get__(value).items()))
 
 
 def _is_library(frame: FrameType) -> bool:

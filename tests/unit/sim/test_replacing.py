@@ -133,6 +133,14 @@ def test_what_the_program_put_there_stays() -> None:
         assert time.time is mocked
 
 
+def test_what_the_program_put_in_place_of_a_copy_stays() -> None:
+    with installed([(time, "sleep", five)]):
+        pass  # the copies are known from now on
+    with mock.patch(f"{__name__}.sleep") as mocked, installed([(time, "sleep", five)]):
+        assert sleep is mocked
+    assert sleep is REAL_SLEEP
+
+
 def test_a_patch_undone_after_the_simulation_does_not_break_the_next() -> None:
     patch = mock.patch("time.time")
     with installed([(time, "time", five)]):

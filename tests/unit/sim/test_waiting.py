@@ -1,4 +1,4 @@
-"""Who waits for whom: programs that stand still, on asyncio's tasks and on loopcore's."""
+"""Waits and their cycles: programs that stand still, on asyncio's tasks and on loopcore's."""
 
 import asyncio
 import contextlib
@@ -116,7 +116,7 @@ def test_a_queue_that_nobody_fills(loop: asyncio.AbstractEventLoop):
         async def consume() -> None:
             await queue.get()
 
-        return {"A": consume(), "B": consume(), "direct": queue.join(), "full": fill()}
+        return {"A": consume(), "B": consume(), "full": fill()}
 
     async def fill() -> None:
         full: asyncio.Queue[int] = asyncio.Queue(1)
@@ -317,6 +317,38 @@ def test_a_certain_cycle_is_preferred_to_a_shorter_hint(loop: asyncio.AbstractEv
     assert len(lines) == 3
 
 
+def test_the_shortest_cycle_is_explained_first(loop: asyncio.AbstractEventLoop):
+    def start() -> dict[str, Program]:
+        locks = [asyncio.Lock() for _ in range(5)]
+
+        async def take(mine: int, other: int) -> None:
+            async with locks[mine]:
+                await asyncio.sleep(0)
+                async with locks[other]:
+                    pass
+
+        return {"A": take(0, 1), "B": take(1, 2), "C": take(2, 0), "D": take(3, 4), "E": take(4, 3)}
+
+    assert stalled(loop, start).startswith(
+        "D waits for the lock `locks[4]`, which E holds; E waits for the lock `locks[3]`, which D holds\nA waits"
+    )
+
+
+def test_a_task_of_a_library_coroutine_waits_in_the_library(loop: asyncio.AbstractEventLoop):
+    async def main() -> None:
+        queue: asyncio.Queue[int] = asyncio.Queue()
+        queue.put_nowait(1)
+        task = asyncio.create_task(queue.join(), name="A")
+        await asyncio.sleep(0)
+        (wait,) = find_waits([task])
+        assert wait.place.startswith("queues.py:")
+        assert wait.what == "the last `task_done` of the queue"
+        task.cancel()
+        await asyncio.wait([task])
+
+    loop.run_until_complete(main())
+
+
 def test_tasks_that_can_run_have_no_wait(loop: asyncio.AbstractEventLoop):
     async def main() -> None:
         task = asyncio.create_task(asyncio.sleep(0))
@@ -326,3 +358,36 @@ def test_tasks_that_can_run_have_no_wait(loop: asyncio.AbstractEventLoop):
         assert find_waits([task, asyncio.current_task()]) == []  # type: ignore[list-item]
 
     loop.run_until_complete(main())
+
+
+def test_objects_are_searched_without_running_their_code(loop: asyncio.AbstractEventLoop):
+    class Proxy:
+        """Like a proxy for an object that is not bound."""
+
+        def __getattr__(self, name: str) -> object:
+            raise RuntimeError("there is no object")
+
+        __class__ = property(lambda self: self.missing)  # type: ignore[assignment]
+        __dict__ = property(lambda self: self.missing)  # type: ignore[assignment]
+
+    class Slotted:
+        __slots__ = ("queue", "unset")
+
+        @property
+        def surprise(self) -> object:
+            raise AssertionError("this must not run")
+
+    def start() -> dict[str, Program]:
+        holder = Slotted()
+        holder.queue = asyncio.Queue()
+
+        async def consume(proxy: Proxy) -> None:
+            await holder.queue.get()
+
+        async def produce() -> None:
+            await asyncio.Event().wait()
+            holder.queue.put_nowait(1)
+
+        return {"A": consume(Proxy()), "B": produce()}
+
+    assert stalled(loop, start).splitlines()[0] == "A waits for an item in the queue `holder.queue`, which B uses"

@@ -1,0 +1,721 @@
+"""The disk of a simulated host: directories, files in pages, and what a power cut leaves of them.
+
+A file is a table of pages in the page cache and a second one on the medium. A write changes the first; fsync(2) copies
+the changed pages to the second. A change of a directory (a creation, a rename, an unlink) is a step of a journal until
+fsync(2) of that directory. After a power cut each unsynced page was kept, lost or torn, at the tape's choice. Steps
+that share no name with each other are kept or lost independently, and steps that do are lost from the last one
+backwards: a rename is never half done, but it may overtake the data of the file, as POSIX allows.
+
+Below the simulated tree lies the real one, read-only. A name that the simulation has never changed is looked up there;
+a file is copied into the simulation before its first change. The trees of the real kernel (/proc, /sys, /dev) are
+never copied.
+
+Permissions and times survive a power cut without fsync(2): losing them finds no bug that losing data does not.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import Final, NamedTuple
+
+from loopcore_backends.sim.descriptors import error
+
+PAGE: Final = 4_096
+SECTOR: Final = 512
+DEVICE: Final = 0x51
+"""st_dev of what exists only in the simulation."""
+KERNEL_TREES: Final = ("proc", "sys", "dev")
+_LINKS_FOLLOWED: Final = 40
+_LONGEST_NAME: Final = 255
+
+_real_lstat, _real_listdir, _real_readlink = os.lstat, os.listdir, os.readlink
+_real_open, _real_read, _real_close, _real_getcwd = os.open, os.read, os.close, os.getcwd
+
+Choose = Callable[[int, str], int]
+
+
+class Inode:
+    """What a name stands for. Times are in nanoseconds of the host's wall clock."""
+
+    kind: int = 0
+
+    def __init__(self, number: int, permissions: int, uid: int, gid: int, now: int) -> None:
+        self.number = number
+        self.device = DEVICE
+        self.permissions = permissions
+        self.uid = uid
+        self.gid = gid
+        self.links = 0
+        self.atime = self.mtime = self.ctime = now
+        self.real: str | None = None
+        """The path on the real disk, while the content is still read from there."""
+
+    def take(self, found: os.stat_result) -> None:
+        """Adopt the attributes of a real file."""
+        self.number, self.device, self.permissions = found.st_ino, found.st_dev, stat.S_IMODE(found.st_mode)
+        self.uid, self.gid, self.links = found.st_uid, found.st_gid, found.st_nlink
+        self.atime, self.mtime, self.ctime = found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns
+
+    def length(self) -> int:
+        """Return st_size."""
+        return 0
+
+    def blocks(self) -> int:
+        """Return st_blocks, of 512 bytes."""
+        return 0
+
+    def status(self) -> os.stat_result:
+        """Return what stat(2) reports."""
+        times = (self.atime, self.mtime, self.ctime)
+        seconds = tuple(each // 1_000_000_000 for each in times)
+        links = self.links * 2 if isinstance(self, Directory) else self.links
+        head = (self.kind | self.permissions, self.number, self.device, links, self.uid, self.gid, self.length())
+        names = ("atime", "mtime", "ctime")
+        more: dict[str, float] = {f"st_{name}": each / 1e9 for name, each in zip(names, times, strict=True)}
+        more |= {f"st_{name}_ns": each for name, each in zip(names, times, strict=True)}
+        more |= {"st_blksize": PAGE, "st_blocks": self.blocks(), "st_rdev": 0}
+        return os.stat_result((*head, *seconds), more)
+
+
+class File(Inode):
+    """A regular file."""
+
+    kind = stat.S_IFREG
+
+    def __init__(self, number: int, permissions: int, uid: int, gid: int, now: int) -> None:
+        super().__init__(number, permissions, uid, gid, now)
+        self.size = 0
+        self.pages: dict[int, bytearray] = {}
+        self.dirty: set[int] = set()
+        self.failed: set[int] = set()
+        """Pages whose write-back failed: Linux takes them for clean, and never writes them again."""
+        self.durable_size = 0
+        self.durable: dict[int, bytes] = {}
+        self.lowest = 0
+        """The smallest size since the last sync."""
+        self.label = ""
+        """Its latest path, for people."""
+        self.opens = 0
+        self.locks: dict[object, bool] = {}
+        """Owners of flock(2) locks; True is an exclusive one."""
+
+    def length(self) -> int:
+        return self.size
+
+    def blocks(self) -> int:
+        return len(self.pages) * (PAGE // SECTOR)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return at most `size` bytes from `offset`; holes read as zeros."""
+        end = min(offset + size, self.size)
+        pieces = []
+        while offset < end:
+            page, start = divmod(offset, PAGE)
+            step = min(PAGE - start, end - offset)
+            found = self.pages.get(page)
+            pieces.append(bytes(step) if found is None else bytes(found[start : start + step]))
+            offset += step
+        return b"".join(pieces)
+
+    def sync(self) -> None:
+        """Make the content durable."""
+        for page in self.dirty:
+            if page in self.pages:
+                self.durable[page] = bytes(self.pages[page])
+        for page in self.durable.keys() - self.pages.keys():
+            del self.durable[page]
+        self.dirty.clear()
+        self.durable_size = self.lowest = self.size
+
+    def fail_sync(self) -> None:
+        """Have the write-back of the unsynced pages fail: later syncs succeed, and do not write them."""
+        self.failed |= self.dirty
+        self.dirty.clear()
+
+    def power_cut(self, choose: Choose) -> None:
+        """Replace the content by what the medium has, at the tape's choice."""
+        states = [(self.size, True, "the size is kept")]
+        truncated = self.lowest < self.durable_size
+        if truncated and self.lowest < self.size:
+            states.append((self.lowest, True, "it is cut short"))
+        if self.size != self.durable_size or truncated:
+            states.append((self.durable_size, False, "the size is as it was"))
+        # A label says what may happen, so it does not depend on what is chosen.
+        texts = ", ".join(text for _, _, text in states)
+        size, kept, _ = states[choose(len(states), f"power cut, {self.label}: {texts}") if len(states) > 1 else 0]
+        floor = self.lowest if truncated else max(self.size, self.durable_size)
+        pages: dict[int, bytes] = {}
+        for page in sorted(self.durable.keys() | self.pages.keys()):
+            if page * PAGE >= size:
+                break
+            old = self.durable.get(page, b"")
+            if kept and truncated:
+                old = old[: max(0, floor - page * PAGE)]  # its blocks were freed
+            old = old.ljust(PAGE, b"\0")
+            new = bytes(self.pages.get(page, bytes(PAGE)))
+            if page in self.failed or (not kept and page * PAGE >= floor):
+                new = old
+            elif page in self.dirty and new != old:
+                new = self._torn(choose, page, old, new)
+            rest = size - page * PAGE
+            pages[page] = (new[:rest] if rest < PAGE else new).ljust(PAGE, b"\0")
+        self.size = self.durable_size = self.lowest = size
+        self.durable = pages
+        self.pages = {page: bytearray(content) for page, content in pages.items()}
+        self.dirty.clear()
+        self.failed.clear()
+
+    def _torn(self, choose: Choose, page: int, old: bytes, new: bytes) -> bytes:
+        label = f"power cut, {self.label}, page {page}"
+        how = choose(3, f"{label}: kept, lost or torn")
+        if how == 0:
+            return new
+        if how == 1:
+            return old
+        sectors = PAGE // SECTOR
+        lost = choose((1 << sectors) - 2, f"{label}: which sectors are lost") + 1
+        return b"".join(
+            (old if lost >> i & 1 else new)[i * SECTOR : (i + 1) * SECTOR] for i in range(sectors)
+        )  # fmt: skip
+
+
+class Symlink(Inode):
+    """A symbolic link."""
+
+    kind = stat.S_IFLNK
+
+    def __init__(self, number: int, permissions: int, uid: int, gid: int, now: int, target: str = "") -> None:
+        super().__init__(number, permissions, uid, gid, now)
+        self.target = target
+
+    def length(self) -> int:
+        return len(os.fsencode(self.target))
+
+
+class Socket(Inode):
+    """The name of a Unix socket, bound as `path`."""
+
+    kind = stat.S_IFSOCK
+    path = ""
+
+
+class Directory(Inode):
+    """A directory. None among the entries hides a name of the real directory."""
+
+    kind = stat.S_IFDIR
+
+    def __init__(self, number: int, permissions: int, uid: int, gid: int, now: int) -> None:
+        super().__init__(number, permissions, uid, gid, now)
+        self.parent: Directory = self
+        self.entries: dict[str, Inode | None] = {}
+
+    def length(self) -> int:
+        return PAGE
+
+
+class Foreign(Inode):
+    """A path in a tree of the real kernel, or a real device, socket or FIFO: only the real system knows it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(0, 0, 0, 0, 0)
+        self.path = path
+
+
+class Place(NamedTuple):
+    """Where a path leads: a name in a directory, and what is there, if anything."""
+
+    parent: Directory
+    name: str
+    inode: Inode | None
+    slash: bool
+    """The path ends in a slash: it stands for a directory or for nothing."""
+
+
+class _Change(NamedTuple):
+    directory: Directory
+    name: str
+    old: Inode | None
+
+
+class _Step(NamedTuple):
+    """One atomic operation of the journal."""
+
+    changes: tuple[_Change, ...]
+    label: str
+    moves_directory: bool
+
+    def keys(self) -> Iterator[tuple[int, str]]:
+        for change in self.changes:
+            yield id(change.directory), change.name
+        if self.moves_directory:
+            yield 0, ""  # reordered moves of directories could make a directory its own parent
+
+
+class Disk:
+    """A tree of files. Thread: one at a time. Errors are OSError, without the name of the file.
+
+    `clock` returns the wall time in nanoseconds. `size` is in bytes; content beyond it is refused with ENOSPC.
+    """
+
+    def __init__(self, clock: Callable[[], int], *, size: int = 1 << 40, overlay: bool = True) -> None:
+        self._clock = clock
+        self.size = size
+        self.used = 0
+        self.uid, self.gid = os.geteuid(), os.getegid()
+        """Of the program; 0 may do everything, as on Linux."""
+        self.umask = 0o022
+        self.lives = 0
+        """How many processes have ended: what a file object of a dead one still writes goes nowhere."""
+        self.fault: Callable[[str, str], int | None] | None = None
+        """Called with an operation ("open", "read", "write", "sync") and a path; an errno that it returns is raised."""
+        self._numbers = count(2)
+        self._dirty: dict[int, File] = {}
+        self._journal: list[_Step] = []
+        self.root = Directory(1, 0o755, 0, 0, clock())
+        self.root.links = 1
+        if overlay:
+            self.root.real = "/"
+            self.root.take(_real_lstat("/"))
+            self.root.links = 1
+        home = Directory(next(self._numbers), 0o755, self.uid, self.gid, clock())
+        self._put(self.root, "sim", home)
+        self.cwd = home
+        if overlay:
+            found = self.place(_real_getcwd()).inode
+            self.cwd = found if isinstance(found, Directory) else home
+
+    # --- paths --------------------------------------------------------------------------------------
+
+    def place(
+        self, path: str, at: Directory | None = None, *, follow: bool = True, changing: bool = False
+    ) -> Place:  # fmt: skip
+        """Return where `path` leads; `follow` a symbolic link in its last component. Raises OSError.
+
+        A missing last component is no error. With `changing` the name itself is meant, with a slash after it, too.
+        """
+        if not path:
+            raise error(errno.ENOENT)
+        if "\0" in path:
+            raise ValueError("embedded null byte")
+        parent = here = self.root if path[0] == "/" else at or self.cwd
+        rest = [part for part in reversed(path.split("/")) if part]
+        slash = path[-1] == "/"
+        followed = 0
+        name = "."
+        inode: Inode | None = here
+        while rest:
+            name = rest.pop()
+            if isinstance(inode, Foreign):
+                return Place(parent, name, Foreign("/".join([inode.path, name, *reversed(rest)])), slash)
+            if not isinstance(inode, Directory):
+                raise error(errno.ENOTDIR)
+            here = inode
+            if len(os.fsencode(name)) > _LONGEST_NAME:
+                raise error(errno.ENAMETOOLONG)
+            self.permit(here, os.X_OK)
+            parent = here
+            inode = here if name == "." else here.parent if name == ".." else self._look_up(here, name)
+            if inode is None:
+                if rest:
+                    raise error(errno.ENOENT)
+                return Place(parent, name, None, slash)
+            if isinstance(inode, Symlink) and (rest or (not changing and (follow or slash))):
+                followed += 1
+                if followed > _LINKS_FOLLOWED:
+                    raise error(errno.ELOOP)
+                slash = slash or (not rest and inode.target.endswith("/"))
+                rest += [part for part in reversed(inode.target.split("/")) if part]
+                inode = parent = self.root if inode.target.startswith("/") else here
+                name = "."
+        if slash and not changing and not isinstance(inode, (Directory, Foreign)):
+            raise error(errno.ENOTDIR)
+        return Place(parent, name, inode, slash)
+
+    def find(self, path: str, at: Directory | None = None, *, follow: bool = True) -> Inode:
+        """Return what `path` stands for. Raises OSError(ENOENT) and the like."""
+        inode = self.place(path, at, follow=follow).inode
+        if inode is None:
+            raise error(errno.ENOENT)
+        return inode
+
+    def path_of(self, directory: Directory) -> str:
+        """Return the path of a directory. Raises OSError(ENOENT) if it was removed."""
+        parts: list[str] = []
+        while directory is not self.root:
+            parent = directory.parent
+            name = next((name for name, inode in parent.entries.items() if inode is directory), None)
+            if name is None:
+                raise error(errno.ENOENT)
+            parts.append(name)
+            directory = parent
+        return "/" + "/".join(reversed(parts))
+
+    def names(self, directory: Directory) -> list[str]:
+        """Return the names in a directory, sorted: the order of a real one changes from run to run."""
+        names = set(_real_listdir(directory.real)) if directory.real is not None else set()
+        names |= directory.entries.keys()
+        return sorted(name for name in names if directory.entries.get(name, self) is not None)
+
+    def _look_up(self, directory: Directory, name: str) -> Inode | None:
+        if name in directory.entries:
+            return directory.entries[name]
+        if directory.real is None:
+            return None
+        path = f"{directory.real.rstrip('/')}/{name}"
+        inode = self._from_real(path, directory)
+        if inode is not None:
+            directory.entries[name] = inode
+        return inode
+
+    def _from_real(self, path: str, parent: Directory) -> Inode | None:
+        if path[1:] in KERNEL_TREES:
+            return Foreign(path)
+        try:
+            found = _real_lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        kinds: dict[int, type[File | Directory | Symlink]] = {
+            stat.S_IFREG: File, stat.S_IFDIR: Directory, stat.S_IFLNK: Symlink,
+        }  # fmt: skip
+        kind = kinds.get(stat.S_IFMT(found.st_mode))
+        if kind is None:
+            return Foreign(path)
+        inode = kind(0, 0, 0, 0, 0)
+        inode.take(found)
+        inode.real = path
+        if isinstance(inode, Directory):
+            inode.parent, inode.links = parent, 1
+        elif isinstance(inode, File):
+            inode.size = found.st_size
+            inode.label = path
+        elif isinstance(inode, Symlink):
+            inode.target = _real_readlink(path)
+        return inode
+
+    def permit(self, inode: Inode, wanted: int) -> None:
+        """Check R_OK, W_OK or X_OK. Raises PermissionError."""
+        if self.uid == 0:
+            if wanted & os.X_OK and not isinstance(inode, Directory) and not inode.permissions & 0o111:
+                raise error(errno.EACCES)
+            return
+        shift = 6 if inode.uid == self.uid else 3 if inode.gid == self.gid else 0
+        if wanted & ~(inode.permissions >> shift):
+            raise error(errno.EACCES)
+
+    def now(self) -> int:
+        """Return the wall time in nanoseconds."""
+        return self._clock()
+
+    def check_fault(self, operation: str, path: str) -> None:
+        """Raise the error that is injected here, if one is."""
+        number = self.fault(operation, path) if self.fault is not None else None
+        if number:
+            raise error(number)
+
+    # --- directories --------------------------------------------------------------------------------
+
+    def _put(self, directory: Directory, name: str, inode: Inode | None) -> Inode | None:
+        """Let `name` stand for `inode`, or for nothing; return what it stood for."""
+        old = self._look_up(directory, name)
+        if inode is None and directory.real is None:
+            directory.entries.pop(name, None)
+        else:
+            directory.entries[name] = inode
+        if old is not None:
+            old.links -= 1
+            old.ctime = self._clock()
+            self._forget_if_unused(old)
+        if inode is not None:
+            inode.links += 1
+        if isinstance(inode, Directory):
+            inode.parent = directory
+        directory.mtime = directory.ctime = self._clock()
+        return old
+
+    def _change(self, label: str, *changes: tuple[Directory, str, Inode | None], moves: bool = False) -> None:
+        for directory, _, _ in changes:
+            self.permit(directory, os.W_OK | os.X_OK)
+        done = tuple([_Change(directory, name, self._put(directory, name, new)) for directory, name, new in changes])
+        self._journal.append(_Step(done, label, moves))
+
+    def _check_new(self, place: Place) -> None:
+        if place.inode is not None:
+            raise error(errno.EEXIST)
+        if not place.parent.links:
+            raise error(errno.ENOENT)  # the directory was removed
+
+    def _label(self, place: Place) -> str:
+        return f"{self.path_of(place.parent).rstrip('/')}/{place.name}"
+
+    def create(self, place: Place, permissions: int) -> File:
+        """Make an empty file."""
+        if place.slash:
+            raise error(errno.EISDIR)
+        self._check_new(place)
+        file = self.new_file(permissions)
+        file.label = self._label(place)
+        self._change(f"create {file.label}", (place.parent, place.name, file))
+        return file
+
+    def new_file(self, permissions: int) -> File:
+        """Return a file without a name, as O_TMPFILE makes one."""
+        return File(next(self._numbers), permissions & ~self.umask & 0o7777, self.uid, self.gid, self._clock())
+
+    def make_directory(self, place: Place, permissions: int) -> None:
+        """mkdir(2)."""
+        self._check_new(place)
+        mode = permissions & ~self.umask & 0o7777
+        directory = Directory(next(self._numbers), mode, self.uid, self.gid, self._clock())
+        self._change(f"mkdir {self._label(place)}", (place.parent, place.name, directory))
+
+    def make_symlink(self, place: Place, target: str) -> None:
+        """symlink(2)."""
+        if not target or (place.slash and place.inode is None):
+            raise error(errno.ENOENT)
+        self._check_new(place)
+        link = Symlink(next(self._numbers), 0o777, self.uid, self.gid, self._clock(), target)
+        self._change(f"symlink {self._label(place)}", (place.parent, place.name, link))
+
+    def make_socket(self, path: str) -> None:
+        """bind(2) of a Unix socket. Raises OSError(EADDRINUSE) if the path exists."""
+        place = self.place(path, follow=False)
+        if place.inode is not None:
+            raise error(errno.EADDRINUSE)
+        self._check_new(place)
+        inode = Socket(next(self._numbers), 0o777 & ~self.umask, self.uid, self.gid, self._clock())
+        inode.path = path
+        self._change(f"bind {self._label(place)}", (place.parent, place.name, inode))
+
+    def has_socket(self, path: str) -> bool:
+        """Return whether `path` is the name of a socket, bound or not."""
+        try:
+            return self.find(path).kind == stat.S_IFSOCK
+        except OSError:
+            return False
+
+    def link(self, source: Inode, place: Place) -> None:
+        """link(2)."""
+        if place.slash and place.inode is None:
+            raise error(errno.ENOENT)
+        self._check_new(place)
+        if isinstance(source, Directory):
+            raise error(errno.EPERM)
+        source.ctime = self._clock()
+        self._change(f"link {self._label(place)}", (place.parent, place.name, source))
+
+    def unlink(self, place: Place) -> None:
+        """unlink(2)."""
+        if place.inode is None:
+            raise error(errno.ENOENT)
+        if isinstance(place.inode, Directory):
+            raise error(errno.EISDIR)
+        if place.slash:
+            raise error(errno.ENOTDIR)
+        self._change(f"unlink {self._label(place)}", (place.parent, place.name, None))
+
+    def remove_directory(self, place: Place) -> None:
+        """rmdir(2)."""
+        if place.inode is None:
+            raise error(errno.ENOENT)
+        if place.name in (".", "..") or place.inode is self.root:
+            number = {".": errno.EINVAL, "..": errno.ENOTEMPTY}.get(place.name, errno.EBUSY)
+            raise error(errno.EBUSY if place.inode is self.root else number)
+        if not isinstance(place.inode, Directory):
+            raise error(errno.ENOTDIR)
+        if self.names(place.inode):
+            raise error(errno.ENOTEMPTY)
+        self._change(f"rmdir {self._label(place)}", (place.parent, place.name, None))
+
+    def rename(self, source: Place, target: Place) -> None:
+        """rename(2): atomic, a power cut included."""
+        if source.name in (".", "..") or target.name in (".", ".."):
+            raise error(errno.EBUSY)
+        moved, old = source.inode, target.inode
+        if moved is None:
+            raise error(errno.ENOENT)
+        if isinstance(moved, Directory):
+            above = target.parent
+            while above is not self.root:
+                if above is moved:
+                    raise error(errno.EINVAL)
+                above = above.parent
+        elif source.slash or target.slash:
+            raise error(errno.ENOTDIR)
+        above = source.parent
+        while above is not self.root:
+            if above is old:
+                raise error(errno.ENOTEMPTY)
+            above = above.parent
+        if not target.parent.links:
+            raise error(errno.ENOENT)
+        if moved is old:
+            return
+        if isinstance(old, Directory):
+            if not isinstance(moved, Directory):
+                raise error(errno.EISDIR)
+            if self.names(old):
+                raise error(errno.ENOTEMPTY)
+        elif old is not None and isinstance(moved, Directory):
+            raise error(errno.ENOTDIR)
+        label = self._label(target)
+        text = f"rename {self._label(source)} to {label}"
+        moves = isinstance(moved, Directory)
+        self._change(
+            text, (target.parent, target.name, moved), (source.parent, source.name, None), moves=moves
+        )  # fmt: skip
+        if isinstance(moved, File):
+            moved.label = label
+
+    def sync_directory(self, directory: Directory) -> None:
+        """Make the entries of a directory durable, and the earlier steps that they rest on."""
+        keys: set[tuple[int, str]] = set()
+        left: list[_Step] = []
+        for step in reversed(self._journal):
+            if not keys.isdisjoint(step.keys()) or any(change.directory is directory for change in step.changes):
+                keys.update(step.keys())
+            else:
+                left.append(step)
+        self._journal = left[::-1]
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def own(self, file: File) -> None:
+        """Copy a real file into the simulation, before its first change."""
+        if file.real is None:
+            return
+        fd = _real_open(file.real, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pieces = []
+            while piece := _real_read(fd, 1 << 20):
+                pieces.append(piece)
+        finally:
+            _real_close(fd)
+        content = b"".join(pieces)
+        file.real = None
+        file.size = file.durable_size = file.lowest = len(content)
+        file.durable = {i // PAGE: content[i : i + PAGE].ljust(PAGE, b"\0") for i in range(0, len(content), PAGE)}
+        file.pages = {page: bytearray(piece) for page, piece in file.durable.items()}
+        self.used += len(file.pages) * PAGE
+
+    def refresh(self, inode: Inode) -> None:
+        """Look again at a real file: a process outside the simulation may have changed it."""
+        if isinstance(inode, File) and inode.real is not None:
+            found = _real_lstat(inode.real)
+            inode.take(found)
+            inode.size = found.st_size
+
+    def write(self, file: File, offset: int, content: "bytes | memoryview") -> int:
+        """Write into the page cache; return how many bytes fitted. Raises OSError(ENOSPC) if none did."""
+        done, size = 0, len(content)
+        while done < size:
+            page, start = divmod(offset + done, PAGE)
+            found = file.pages.get(page)
+            if found is None:
+                if self.used + PAGE > self.size:
+                    break
+                self.used += PAGE
+                found = file.pages[page] = bytearray(PAGE)
+            step = min(PAGE - start, size - done)
+            found[start : start + step] = content[done : done + step]
+            file.dirty.add(page)
+            file.failed.discard(page)
+            done += step
+        if size and not done:
+            raise error(errno.ENOSPC)
+        if done:
+            file.size = max(file.size, offset + done)
+            self._touch(file)
+        return done
+
+    def truncate(self, file: File, size: int) -> None:
+        """Cut a file short, or extend it by a hole."""
+        if size < 0:
+            raise error(errno.EINVAL)
+        if size < file.size:
+            last, rest = divmod(size, PAGE)
+            for page in [page for page in file.pages if page > last or (page == last and not rest)]:
+                del file.pages[page]
+                self.used -= PAGE
+                file.dirty.add(page)
+            if rest and last in file.pages:
+                file.pages[last][rest:] = bytes(PAGE - rest)
+                file.dirty.add(last)
+        file.size = size
+        file.lowest = min(file.lowest, size)
+        self._touch(file)
+
+    def sync(self, file: File) -> None:
+        """fsync(2) of a file."""
+        file.sync()
+        if not file.failed:
+            self._dirty.pop(id(file), None)
+
+    def sync_all(self) -> None:
+        """sync(2)."""
+        for file in [*self._dirty.values()]:
+            self.sync(file)
+        self._journal.clear()
+
+    def _touch(self, file: File) -> None:
+        file.mtime = file.ctime = self._clock()
+        self._dirty[id(file)] = file
+
+    def closed(self, file: File) -> None:
+        """Count an open file description less."""
+        file.opens -= 1
+        self._forget_if_unused(file)
+
+    def _forget_if_unused(self, inode: Inode) -> None:
+        if isinstance(inode, File) and not inode.links and not inode.opens:
+            self.used -= len(inode.pages) * PAGE
+
+    # --- its ends -----------------------------------------------------------------------------------
+
+    def end_process(self) -> None:
+        """The processes of the host have ended: their file objects can write no more. The page cache stays."""
+        self.lives += 1
+
+    def power_cut(self, choose: Choose) -> None:
+        """Lose what was not synced, at the tape's choice: 0 is "kept". The disk is then as after the restart."""
+        self.end_process()
+        for steps in self._independent_steps():
+            labels = "; ".join(step.label for step in reversed(steps))
+            lost = choose(len(steps) + 1, f"power cut, how many of the last steps are lost: {labels}")
+            for step in reversed(steps[len(steps) - lost :]):
+                for change in reversed(step.changes):
+                    self._put(change.directory, change.name, change.old)
+        self._journal.clear()
+        files = [file for file in self._dirty.values() if file.links]
+        self._dirty.clear()
+        for file in files:
+            file.power_cut(choose)
+        self.used = 0
+        for file in self._files(self.root):
+            file.opens = 0
+            file.locks.clear()
+            self.used += len(file.pages) * PAGE
+
+    def _independent_steps(self) -> list[list[_Step]]:
+        groups: list[tuple[set[tuple[int, str]], list[_Step]]] = []
+        for step in self._journal:
+            keys = set(step.keys())
+            joined = [group for group in groups if not group[0].isdisjoint(keys)]
+            order = {id(each): i for i, each in enumerate(self._journal)} if len(joined) > 1 else {}
+            steps = sorted((each for group in joined for each in group[1]), key=lambda each: order.get(id(each), 0))
+            merged = (keys.union(*(group[0] for group in joined)), [*steps, step])
+            groups = [group for group in groups if group[0].isdisjoint(keys)]
+            groups.append(merged)
+        return [steps for _, steps in groups]
+
+    def _files(self, top: Directory) -> Iterable[File]:
+        seen: set[int] = set()
+        waiting: list[Directory] = [top]
+        while waiting:
+            for inode in waiting.pop().entries.values():
+                if isinstance(inode, Directory):
+                    waiting.append(inode)
+                elif isinstance(inode, File) and id(inode) not in seen:
+                    seen.add(id(inode))
+                    yield inode

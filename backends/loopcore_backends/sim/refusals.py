@@ -1,0 +1,167 @@
+"""Refuses what is not simulated, so that a program never reaches the real thing unnoticed.
+
+Python's functions for processes, C sockets and multiplexing raise NotSimulatedError. Below them an audit hook (PEP 578)
+refuses the same and more where a program reaches the C functions by another way. A C library that makes system
+calls itself is out of reach of both: those of `_OWN_SOCKETS` are refused, others reach the real network.
+"""
+
+import os
+import select
+import selectors
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from functools import reduce
+from threading import get_ident
+from typing import Any, Final, NoReturn
+
+import loopcore.errors
+from loopcore.sim.errors import NotSimulatedError
+from loopcore_backends.sim.descriptors import FIRST
+from loopcore_backends.sim.replacing import SIMULATED_THREADS, Replacement
+from loopcore_backends.sim.views import WorldView
+
+_PROCESS: Final = "run the child's program as another host of the simulation, or replace the call in the test"
+_SOCKET: Final = "use the module socket, or asyncio's transports and streams"
+_LIBRARY: Final = "use a client that is written on asyncio or on the module socket, or replace it in the test"
+_TLS: Final = "use TLS of asyncio's transports (ssl=...), or ssl.MemoryBIO"
+_SELECT: Final = "use the running loop: add_reader, add_writer, or asyncio's streams"
+_SIGNAL: Final = "send signals to processes of the simulation only (os.getpid())"
+_MAPPING: Final = "read and write the file instead"
+_NAME: Final = "use getaddrinfo of the module socket or of the loop"
+
+_AUDITED: Final = {
+    "os.exec": _PROCESS,
+    "os.fork": _PROCESS,
+    "os.forkpty": _PROCESS,
+    "os.posix_spawn": _PROCESS,
+    "os.spawn": _PROCESS,
+    "os.startfile": _PROCESS,
+    "os.system": _PROCESS,
+    "pty.spawn": _PROCESS,
+    "subprocess.Popen": _PROCESS,
+    "_winapi.CreateProcess": _PROCESS,
+    "os.kill": _SIGNAL,
+    "os.killpg": _SIGNAL,
+    "socket.__new__": _SOCKET,
+    "socket.bind": _SOCKET,
+    "socket.connect": _SOCKET,
+    "socket.sendmsg": _SOCKET,
+    "socket.sendto": _SOCKET,
+    "socket.getaddrinfo": _NAME,
+    "socket.gethostbyaddr": _NAME,
+    "socket.gethostbyname": _NAME,
+    "socket.getnameinfo": _NAME,
+}
+
+_STANDARD: Final = sysconfig.get_path("stdlib") + os.sep
+_OWN_SOCKETS: Final = (
+    ("MySQLdb", "connect"),
+    ("grpc._cython.cygrpc", "AioChannel"),
+    ("grpc._cython.cygrpc", "AioServer"),
+    ("grpc._cython.cygrpc", "Channel"),
+    ("grpc._cython.cygrpc", "Server"),
+    ("psycopg.generators", "connect"),
+    ("psycopg2", "_connect"),
+    ("pycurl", "Curl"),
+    ("pycurl", "CurlMulti"),
+    ("pyodbc", "connect"),
+    ("uvloop", "Loop"),
+    ("zmq.sugar.context", "Context.__init__"),
+)
+"""Doors of libraries that make system calls in C, if they were imported before the simulation."""
+
+_LOOPCORE: Final = (os.path.dirname(loopcore.errors.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+_has_hook = False
+
+
+def not_simulated(what: str, instead: str) -> NotSimulatedError:
+    """Return the error for a call of `what`, which says where the program made it and what to do `instead`."""
+    return NotSimulatedError(f"{what} is not simulated (called at {_caller()}): {instead}")
+
+
+def replacements(world: WorldView) -> list[Replacement]:
+    """Functions that refuse. Installs the audit hook, which stays in the process and acts in simulated threads only."""
+    _install_hook()
+
+    def wait(read: Any, write: Any, urgent: Any, timeout: float | None = None, /) -> Any:
+        if read or write or urgent or timeout is None:
+            raise not_simulated("select.select()", _SELECT)
+        if timeout < 0:
+            raise ValueError("timeout must be non-negative")
+        time.sleep(timeout)
+        return [], [], []
+
+    modules = sys.modules.get
+    process = getattr(modules("multiprocessing.process"), "BaseProcess", None)
+    places: list[Replacement] = [
+        *_OF_OS,
+        (subprocess.Popen, "__init__", _refuse_popen),
+        (process, "start", _refusal("multiprocessing.Process.start()", _PROCESS)),
+        (modules("_posixsubprocess"), "fork_exec", _refusal("starting a process", _PROCESS)),
+        # platform.platform() would start a process; this tells it that the program is missing.
+        (getattr(modules("platform"), "_Processor", None), "from_subprocess", lambda: None),
+        (modules("_socket"), "socketpair", _refusal("_socket.socketpair()", _SOCKET)),
+        (getattr(modules("ssl"), "SSLContext", None), "wrap_socket", _refusal("SSLContext.wrap_socket()", _TLS)),
+        (select, "select", wait),
+    ]
+    for name in ("poll", "epoll", "kqueue", "devpoll"):
+        refuse = _refusal(f"select.{name}()", _SELECT)
+        selector = getattr(selectors, f"{name.capitalize()}Selector", None)
+        places += [(select, name, refuse), (selector, "_selector_cls", refuse)]  # the class keeps a copy
+    for module, path in _OWN_SOCKETS:
+        if module in sys.modules:
+            *owners, name = path.split(".")
+            owner = reduce(getattr, owners, sys.modules[module])
+            places.append((owner, name, _refusal(f"{module}.{path} (sockets of a C library)", _LIBRARY)))
+    return [place for place in places if hasattr(place[0], place[1])]
+
+
+def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
+        raise not_simulated(what, instead)
+
+    return refuse
+
+
+_OF_OS: Final = [
+    (os, name, _refusal(f"os.{name}()", _PROCESS))
+    for name in vars(os)
+    if name.startswith(("exec", "fork", "posix_spawn", "startfile", "system"))
+]
+
+
+def _refuse_popen(self: object, args: Any = (), *_: object, **__: object) -> NoReturn:
+    program = args if isinstance(args, (str, bytes, os.PathLike)) else next(iter(args), "")
+    raise not_simulated(f"subprocess.Popen({os.fsdecode(program)!r})", _PROCESS)
+
+
+def _install_hook() -> None:
+    global _has_hook
+    if not _has_hook:
+        _has_hook = True
+        sys.addaudithook(_audit)
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _AUDITED:
+        if get_ident() in SIMULATED_THREADS:
+            raise not_simulated(event, _AUDITED[event])
+    elif event == "mmap.__new__" and arguments[0] >= FIRST and get_ident() in SIMULATED_THREADS:
+        raise not_simulated("mmap.mmap() of a simulated file", _MAPPING)
+
+
+def _caller() -> str:
+    """Return "file:line" of the innermost frame that is neither the standard library's nor loopcore's."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_library(file: str) -> bool:
+    if file.startswith(_LOOPCORE):
+        return True
+    return file.startswith(("<frozen ", _STANDARD)) and "-packages" not in file

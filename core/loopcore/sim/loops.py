@@ -1,0 +1,54 @@
+"""The loops of simulated hosts: how they are made, ended, and asked what they wait for."""
+
+import asyncio
+import warnings
+from contextlib import suppress
+from typing import Any
+
+from loopcore.runner import new_event_loop
+from loopcore.sim.numbered import numbered
+from loopcore.sim.waiting import explain_waits
+
+
+class Loops:
+    """Makes loops over one simulating backend. A machine is handed this, since backends know nothing of loops."""
+
+    def __init__(self, backend: str = "sim") -> None:
+        self._backend = backend
+        self._made: list[Any] = []
+
+    def new(self) -> Any:
+        """Return a new loop for the host whose code runs."""
+        loop = numbered(new_event_loop(self._backend))
+        self._made.append(loop)
+        return loop
+
+    def end(self, loop: Any) -> None:
+        """Throw the tasks and transports of `loop` away, and close it.
+
+        The simulation is over: what `finally` blocks still do, and raise, is no part of it.
+        """
+        loop.set_exception_handler(lambda loop, context: None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            task: Any
+            for task in asyncio.all_tasks(loop):
+                task._log_destroy_pending = False
+                with suppress(BaseException):
+                    task.get_coro().close()
+            for transport in loop._transports.values():
+                with suppress(OSError):  # the program has closed its descriptor
+                    transport._let_go()
+            with suppress(BaseException):
+                loop.close()
+
+    def end_all(self) -> None:
+        """End the loops that are still open, such as those that the program made itself and left."""
+        for loop in self._made:
+            if not loop.is_closed():
+                self.end(loop)
+        self._made.clear()
+
+    def explain(self, loops: list[Any]) -> str:
+        """Return what the tasks of `loops` wait for, a line each."""
+        return explain_waits(task for loop in loops for task in asyncio.all_tasks(loop))

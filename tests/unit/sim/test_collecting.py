@@ -1,0 +1,53 @@
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from loopcore_backends.sim.collecting import collected_steadily
+
+
+@pytest.fixture(autouse=True)
+def _nothing_frozen() -> Iterator[None]:
+    gc.unfreeze()  # what tests/conftest.py has frozen
+    yield
+    gc.freeze()
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_nothing_is_collected_until_the_end() -> None:
+    with collected_steadily():
+        assert not gc.isenabled()
+        cycle = weakref.ref(Cycle())
+        for _ in range(5000):
+            Cycle()
+        assert cycle() is not None
+    assert cycle() is None
+    assert gc.isenabled()
+    assert gc.get_freeze_count() < 2_000
+
+
+def test_what_was_garbage_before_is_not_collected_meanwhile() -> None:
+    gc.disable()
+    try:
+        before = weakref.ref(Cycle())
+        with collected_steadily():
+            within = weakref.ref(Cycle())
+            gc.collect()
+            assert (before() is None, within() is None) == (False, True)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    gc.collect()
+    assert before() is None
+
+
+def test_a_program_s_own_freeze_is_kept() -> None:
+    gc.freeze()
+    with collected_steadily():
+        pass
+    assert gc.get_freeze_count() > 2_000

@@ -1,0 +1,387 @@
+"""Hosts, links, faults and invariants of a simulated program, as a test of several machines uses them."""
+
+import asyncio
+import errno
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from loopcore import sim
+from loopcore.errors import UsageError
+from loopcore.sim.search import Fifo
+
+SERVER = ("10.0.0.2", 7000)
+
+
+def simulated(main: Callable[[], Any], seed: int = 0) -> Any:
+    """Run `main` in asyncio's own order."""
+    return sim.run(main, seed=seed, strategy=Fifo())
+
+
+async def echo() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1000):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "0.0.0.0", SERVER[1])
+    await server.serve_forever()
+
+
+async def connected() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    while True:
+        try:
+            return await asyncio.open_connection(*SERVER)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.01)
+
+
+def test_a_round_trip_takes_what_the_link_takes() -> None:
+    async def main() -> float:
+        sim.host("server", echo)
+        sim.link("main", "server", delays=[0.25])
+        reader, writer = await connected()
+        begin = time.monotonic()
+        writer.write(b"hello")
+        assert await reader.read(100) == b"hello"
+        writer.close()
+        return time.monotonic() - begin
+
+    assert simulated(main) == pytest.approx(0.5, abs=1e-4)
+
+
+def test_bandwidth_makes_what_is_large_late() -> None:
+    async def main() -> float:
+        sim.host("server", echo)
+        sim.link("main", "server", delays=[0.0], bandwidth=1000.0)
+        reader, writer = await connected()
+        begin = sim.now()
+        writer.write(bytes(2000))
+        await reader.readexactly(2000)
+        writer.close()
+        return sim.now() - begin
+
+    assert simulated(main) == pytest.approx(4.0, abs=1e-3)
+
+
+def test_loss_delays_a_stream_and_drops_datagrams() -> None:
+    async def main() -> tuple[bytes, int]:
+        sim.host("server", echo)
+        reader, writer = await connected()
+        sim.link("main", "server", loss=0.5)
+        for number in range(10):
+            writer.write(b"%d" % number)
+            await asyncio.sleep(0.001)
+        data = await reader.readexactly(10)
+        writer.close()
+        receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        receiver.bind(("127.0.0.1", 5000))
+        receiver.setblocking(False)
+        sim.link("main", "main", loss=0.5)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(100):
+                sender.sendto(b"x", ("127.0.0.1", 5000))
+        await asyncio.sleep(10)
+        count = 0
+        with receiver:
+            while True:
+                try:
+                    receiver.recv(10)
+                except BlockingIOError:
+                    return data, count
+                count += 1
+
+    outcome = sim.simulate(main, sim.Tape(seed=3))
+    assert outcome.error is None
+    assert outcome.result[0] == b"0123456789"
+    assert simulated(main)[1] == 100
+    assert min(sim.simulate(main, sim.Tape(seed=seed)).result[1] for seed in range(1, 9)) < 100
+
+
+def test_a_partition_holds_data_back_and_a_heal_delivers_it() -> None:
+    async def main() -> float:
+        sim.host("server", echo)
+        reader, writer = await connected()
+        sim.partition(["main"], ["server"])
+        writer.write(b"late")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting := asyncio.ensure_future(reader.read(100))), 50)
+        sim.heal()
+        assert await waiting == b"late"
+        writer.close()
+        return sim.now()
+
+    assert 50 < simulated(main) < 51
+
+
+def test_tcp_gives_up_as_linux_does() -> None:
+    async def main() -> tuple[int | None, float, int | None, float]:
+        sim.host("server", echo)
+        reader, writer = await connected()
+        sim.partition(["main"], ["server"])
+        begin = sim.now()
+        writer.write(b"never")
+        with pytest.raises(TimeoutError) as lost:
+            await reader.read(100)
+        writer.close()
+        given_up = sim.now() - begin
+        begin = sim.now()
+        with pytest.raises(TimeoutError) as refused:
+            await asyncio.open_connection(*SERVER)
+        return lost.value.errno, given_up, refused.value.errno, sim.now() - begin
+
+    assert simulated(main) == (errno.ETIMEDOUT, pytest.approx(924, abs=1), errno.ETIMEDOUT, pytest.approx(127, abs=1))
+
+
+def test_a_cut_works_in_one_direction() -> None:
+    async def main() -> None:
+        sim.host("server", echo)
+        reader, writer = await connected()
+        sim.cut("server", "main")
+        writer.write(b"a")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(100), 5)
+        writer.close()
+
+    simulated(main)
+
+
+def test_a_crash_runs_no_finally_and_its_kernel_closes_the_connections() -> None:
+    ended: list[str] = []
+
+    async def fragile() -> None:
+        try:
+            await echo()
+        finally:
+            ended.append("finally")
+
+    async def main() -> bytes:
+        server = sim.host("server", fragile)
+        reader, writer = await connected()
+        server.crash()
+        await asyncio.sleep(1)
+        assert not ended
+        data = await reader.read(100)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*SERVER)
+        writer.close()
+        server.restart()
+        reader, writer = await connected()
+        writer.write(b"again")
+        assert await reader.read(100) == b"again"
+        writer.close()
+        return data
+
+    assert simulated(main) == b""
+
+
+def test_after_a_power_cut_the_peer_learns_it_from_what_it_sends_later() -> None:
+    async def main() -> None:
+        server = sim.host("server", echo)
+        reader, writer = await connected()
+        server.power_cut()
+        writer.write(b"into the void")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(100), 60)
+        server.restart()
+        with pytest.raises(ConnectionResetError):
+            await reader.read(100)
+        writer.close()
+
+    simulated(main)
+
+
+def test_a_paused_process_stands_still_while_its_kernel_accepts() -> None:
+    async def main() -> float:
+        server = sim.host("server", echo)
+        await asyncio.sleep(0.1)
+        server.pause()
+        reader, writer = await asyncio.open_connection(*SERVER)
+        writer.write(b"wait")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting := asyncio.ensure_future(reader.read(100))), 7)
+        server.go_on()
+        assert await waiting == b"wait"
+        writer.close()
+        return sim.now()
+
+    assert 7 < simulated(main) < 7.2
+
+
+def test_clocks_of_hosts_are_wrong_as_they_were_made() -> None:
+    shown: dict[str, float] = {}
+
+    async def clock() -> None:
+        begin = time.monotonic()
+        shown["wall"] = time.time()
+        await asyncio.sleep(10)
+        shown["passed"] = time.monotonic() - begin
+
+    async def main() -> float:
+        sim.host("skewed", clock, clock_offset=100.0, clock_rate=2.0)
+        wall = time.time()
+        await asyncio.sleep(6)
+        return wall
+
+    assert shown == {}
+    wall = simulated(main)
+    assert shown["wall"] - wall == pytest.approx(100, abs=0.1)
+    assert shown["passed"] == pytest.approx(10)
+
+
+def test_an_invariant_is_asked_after_every_step() -> None:
+    async def main() -> None:
+        count = 0
+
+        def small() -> None:
+            assert count < 3, count
+
+        sim.always(small)
+        for count in range(5):  # noqa: B007
+            await asyncio.sleep(1)
+
+    with pytest.raises(AssertionError) as caught:
+        simulated(main)
+    assert "the invariant 'small' does not hold" in caught.value.__notes__
+
+
+def test_what_a_hosts_program_raises_ends_the_simulation() -> None:
+    async def broken() -> None:
+        await asyncio.sleep(1)
+        raise LookupError("lost")
+
+    async def main() -> None:
+        sim.host("server", broken)
+        await asyncio.sleep(10)
+
+    with pytest.raises(LookupError, match="lost"):
+        simulated(main)
+
+
+def test_a_deadlock_says_who_waits_for_what() -> None:
+    async def main() -> None:
+        queue: asyncio.Queue[int] = asyncio.Queue()
+        await queue.get()
+
+    with pytest.raises(sim.DeadlockError, match=r"Task-\d+ waits for .*queue.*test_scenarios"):
+        simulated(main)
+
+
+def test_a_program_that_never_ends_is_given_up() -> None:
+    async def ticks() -> None:
+        while True:
+            await asyncio.sleep(1)
+
+    async def spins() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(sim.LivelockError, match="60 simulated seconds"):
+        sim.run(ticks, limit=60)
+    with pytest.raises(sim.LivelockError, match="simulated seconds"):
+        sim.run(spins, limit=0.01)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sim.host("a"), "no simulation runs here"),
+        (lambda: sim.now(), "no simulation runs here"),
+    ],
+)
+def test_outside_a_simulation_the_functions_say_so(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        call()
+
+
+def test_mistakes_are_refused() -> None:
+    async def main() -> None:
+        sim.host("a")
+        with pytest.raises(ValueError, match="'a' already"):
+            sim.host("a")
+        with pytest.raises(UsageError, match="no host is named 'b'; there are a, main"):
+            sim.link("a", "b")
+        with pytest.raises(UsageError, match="none below 0"):
+            sim.link("a", "main", delays=[-1.0])
+        with pytest.raises(UsageError, match="at least 0 and below 1"):
+            sim.link("a", "main", loss=1.0)
+        with pytest.raises(UsageError, match="two groups"):
+            sim.partition(["a"])
+        with pytest.raises(UsageError, match="a simulation runs already"):
+            sim.run(main)
+
+    simulated(main)
+    coroutine: Any = main()
+    with pytest.raises(UsageError, match="pass the function"):
+        sim.run(coroutine)
+
+
+def test_a_failure_is_found_shrunk_and_replayed() -> None:
+    async def main() -> None:
+        value = 0
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal value
+            while line := await reader.readline():
+                if line == b"get\n":
+                    writer.write(b"%d\n" % value)
+                else:
+                    value = int(line)
+                    writer.write(b"ok\n")
+            writer.close()
+
+        async def increment() -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", 7000)
+            writer.write(b"get\n")
+            writer.write(b"%d\n" % (int(await reader.readline()) + 1))
+            await reader.readline()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 7000):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(increment())
+                await asyncio.sleep(0.01)
+                group.create_task(increment())
+            assert value == 2
+
+    simulated(main)
+    with pytest.raises(sim.SimulationFailedError) as caught:
+        sim.check(main, seeds=range(200))
+    found = sim.search(main, seeds=range(200)).failure
+    assert found is not None
+    assert len(found.changes) == 1
+    assert found.changes[0].label.startswith("delay: ")
+    assert f"loopcore.sim.replay(main, {found.token!r})" in str(caught.value)
+    with pytest.raises(BaseExceptionGroup if isinstance(found.error, BaseExceptionGroup) else AssertionError):
+        sim.replay(main, found.token)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    async def main() -> None:
+        sim.host("server", echo)
+        reader, writer = await connected()
+        for number in range(5):
+            writer.write(b"%d" % number)
+            await reader.read(100)
+        writer.close()
+
+    for seed in range(50):
+        assert sim.diverges(main, seed) is None
+
+
+def test_a_program_that_is_not_deterministic_is_found() -> None:
+    runs: list[int] = []
+
+    async def main() -> None:
+        runs.append(1)
+        for _ in range(len(runs)):
+            sim.choose(2, "coin: heads or tails")
+
+    found = sim.diverges(main, 0)
+    assert found is not None
+    assert "coin" in found.where
+    assert "test_scenarios.py" in found.where
