@@ -185,7 +185,7 @@ class World:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
         if self._step():
             return True
-        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None]
+        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None and not host.is_paused]
         moments += self.threads.moments()
         self._drop_cancelled()
         if self._events:
