@@ -20,7 +20,6 @@ class Description:
         self.host = host
         self.references = 0
         self.blocking = True
-        self.inheritable = False
         self._listeners: list[Any] = []
 
     def read(self, size: int) -> bytes:
@@ -63,6 +62,7 @@ class Descriptors:
 
     def __init__(self) -> None:
         self._table: dict[int, Description] = {}
+        self._inheritable: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._table)
@@ -83,6 +83,15 @@ class Descriptors:
         except KeyError:
             raise error(errno.EBADF) from None
 
+    def is_inheritable(self, fd: int) -> bool:
+        """Return whether a new process would get `fd`: a property of the number, not of the description."""
+        self.get(fd)
+        return fd in self._inheritable
+
+    def set_inheritable(self, fd: int, inheritable: bool) -> None:
+        """Set whether a new process gets `fd`."""
+        (self._inheritable.add if inheritable else self._inheritable.discard)(fd)
+
     def dup(self, fd: int) -> int:
         """Return another number for the same description."""
         return self.install(self.get(fd))
@@ -101,6 +110,7 @@ class Descriptors:
         """Free the number; with the last one the description is closed."""
         description = self.get(fd)
         del self._table[fd]
+        self._inheritable.discard(fd)
         self._release(description)
 
     def close_all_of(self, host: Any) -> None:
@@ -136,3 +146,11 @@ def is_simulated(fd: object) -> bool:
 def error(number: int) -> OSError:
     """Return the OSError of this errno, of the subclass that Python gives it."""
     return OSError(number, os.strerror(number))
+
+
+def scatter(data: bytes, views: "list[memoryview]") -> None:
+    """Fill `views`, one after the other, with `data`."""
+    rest = memoryview(data)
+    for view in views:
+        size = min(len(view), len(rest))
+        view[:size], rest = rest[:size], rest[size:]

@@ -1,11 +1,14 @@
 """A host: a name, addresses, ports, a disk, a clock that may be wrong, and a program on a loop of its own."""
 
+import errno
 import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from loopcore_backends.sim.network import Ports
+from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.network import Ports, is_any, is_own
 from loopcore_backends.sim.signals import Signals
+from loopcore_backends.sim.streams import any_address, full_address
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
@@ -81,6 +84,13 @@ class Host:
             self.task = None
             if not task.cancelled():
                 task.result()
+
+    def bind_port(self, sock: Any, address: Any) -> Any:
+        """Bind a socket of TCP or UDP; return its address. Raises OSError: EADDRNOTAVAIL, EADDRINUSE."""
+        ip, port = str(address[0]) or any_address(sock.family), address[1]
+        if not is_any(ip) and not is_own(ip) and ip not in self.addresses:
+            raise error(errno.EADDRNOTAVAIL)
+        return full_address(sock.family, ip, self.ports.bind(sock, ip, port))
 
     def listener_for(self, family: int, ip: str, port: int) -> Any:
         """Return the socket that listens at this address, None if none does."""

@@ -70,8 +70,10 @@ class SimBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """It needs nothing of the platform."""
-        return ProbeResult(True)
+        """Say that it runs in simulations only."""
+        if current.is_running():
+            return ProbeResult(True)
+        return ProbeResult(False, "it runs in simulations only: loopcore.sim.run(main), or loopcore sim run FILE")
 
     @classmethod
     def new_world(cls, tape: Tape, loops: Any) -> World:

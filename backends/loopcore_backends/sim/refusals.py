@@ -2,7 +2,7 @@
 
 Python's functions for processes, C sockets and multiplexing raise NotSimulatedError. Below them an audit hook (PEP 578)
 refuses the same and more where a program reaches the C functions by another way. A C library that makes system
-calls itself is out of reach of both; it does not see simulated names, addresses or descriptors either.
+calls itself is out of reach of both: those of `_OWN_SOCKETS` are refused, others reach the real network.
 """
 
 import os
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from functools import reduce
 from threading import get_ident
 from typing import Any, Final, NoReturn
 
@@ -23,6 +24,7 @@ from loopcore_backends.sim.views import WorldView
 
 _PROCESS: Final = "run the child's program as another host of the simulation, or replace the call in the test"
 _SOCKET: Final = "use the module socket, or asyncio's transports and streams"
+_LIBRARY: Final = "use a client that is written on asyncio or on the module socket, or replace it in the test"
 _TLS: Final = "use TLS of asyncio's transports (ssl=...), or ssl.MemoryBIO"
 _SELECT: Final = "use the running loop: add_reader, add_writer, or asyncio's streams"
 _SIGNAL: Final = "send signals to processes of the simulation only (os.getpid())"
@@ -54,6 +56,22 @@ _AUDITED: Final = {
 }
 
 _STANDARD: Final = sysconfig.get_path("stdlib") + os.sep
+_OWN_SOCKETS: Final = (
+    ("MySQLdb", "connect"),
+    ("grpc._cython.cygrpc", "AioChannel"),
+    ("grpc._cython.cygrpc", "AioServer"),
+    ("grpc._cython.cygrpc", "Channel"),
+    ("grpc._cython.cygrpc", "Server"),
+    ("psycopg.generators", "connect"),
+    ("psycopg2", "_connect"),
+    ("pycurl", "Curl"),
+    ("pycurl", "CurlMulti"),
+    ("pyodbc", "connect"),
+    ("uvloop", "Loop"),
+    ("zmq.sugar.context", "Context.__init__"),
+)
+"""Doors of libraries that make system calls in C, if they were imported before the simulation."""
+
 _LOOPCORE: Final = (os.path.dirname(loopcore.errors.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 _has_hook = False
 
@@ -83,6 +101,11 @@ def replacements(world: WorldView) -> list[Replacement]:
         refuse = _refusal(f"select.{name}()", _SELECT)
         selector = getattr(selectors, f"{name.capitalize()}Selector", None)
         places += [(select, name, refuse), (selector, "_selector_cls", refuse)]  # the class keeps a copy
+    for module, path in _OWN_SOCKETS:
+        if module in sys.modules:
+            *owners, name = path.split(".")
+            owner = reduce(getattr, owners, sys.modules[module])
+            places.append((owner, name, _refusal(f"{module}.{path} (sockets of a C library)", _LIBRARY)))
     return [place for place in places if hasattr(place[0], place[1])]
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from loopcore.errors import UsageError
-from loopcore.selection.discovery import choose_backend
+from loopcore.selection.discovery import BACKENDS
 from loopcore.sim import current
 from loopcore.sim.loops import Loops
 from loopcore.sim.numbered import restart_numbers
@@ -131,7 +131,7 @@ def replay(main: Main[T], token: str, *, limit: float | None = 3600.0) -> T:
 
 
 def _machine(name: str) -> Any:
-    factory: Any = choose_backend(name).factory
+    factory: Any = BACKENDS.load(BACKENDS.find(name))
     if not hasattr(factory, "new_world"):
         raise UsageError(f"the backend {name!r} does not simulate; `sim` does")
     return factory

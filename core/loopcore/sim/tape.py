@@ -220,8 +220,10 @@ class Tape:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was drawn: no choice was made and no stream was used, so every seed gives the same run."""
-        return not self.choices and not self._streams
+        """Whether nothing was drawn: no choice and no number of a stream, so every seed gives the same run."""
+        return not self.choices and all(
+            used.getstate() == stream(self.seed, name).getstate() for name, used in self._streams.items()
+        )
 
     @property
     def divergence(self) -> str | None:

@@ -5,7 +5,8 @@ every scope, the test, and their teardown. So no loop, socket or task outlives a
 scoped loop of pytest-asyncio included, and each run is as if the test were the only one. The price is that fixtures of
 wider scopes are set up once for each schedule.
 
-Seed 0 is asyncio's own order. A test that makes no choice there has one schedule only, and runs once. The first seed
+Seed 0 is asyncio's own order. A test that makes no choice and draws no random number there runs once: it has no
+other schedule. The first seed
 that fails ends the search; it is shrunk, and the report of the shrunk run is the test's report.
 
 A failed test that called what is not simulated says nothing about the program: it is reported as skipped, "refused".

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -107,3 +108,11 @@ def test_nothing_is_refused_afterwards(world: Any) -> None:
         pass
     assert subprocess.run(["true"], check=False).returncode == 0
     socket.socket().close()
+
+
+def test_a_library_with_sockets_in_c_is_refused(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("psycopg2")
+    exec("def _connect(dsn): raise AssertionError", vars(library))
+    monkeypatch.setitem(sys.modules, "psycopg2", library)
+    with installed(replacements(world)), pytest.raises(NotSimulatedError, match=r"psycopg2\._connect \(sockets of a C"):
+        library._connect("")

@@ -212,9 +212,9 @@ def _locks(world: "World", files: Files) -> list[tuple[ModuleType, str, object]]
         if cmd == fcntl.F_SETFL:
             description.blocking = not arg & os.O_NONBLOCK
         elif cmd == fcntl.F_GETFD:
-            return 0 if description.inheritable else fcntl.FD_CLOEXEC
+            return 0 if table.is_inheritable(number_of(fd)) else fcntl.FD_CLOEXEC
         elif cmd == fcntl.F_SETFD:
-            description.inheritable = not arg & fcntl.FD_CLOEXEC
+            table.set_inheritable(number_of(fd), not arg & fcntl.FD_CLOEXEC)
         elif cmd in (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC):
             return table.dup(number_of(fd))
         else:
