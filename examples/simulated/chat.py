@@ -90,9 +90,7 @@ class Session:
             sim.reached("a slow client missed lines")
             self._places = [(lines, place + event.count) for lines, place in self._places]
         else:
-            self._places = [
-                (lines, place + 1) for lines, place in self._places if lines[place : place + 1] == [event]
-            ]
+            self._places = [(lines, place + 1) for lines, place in self._places if lines[place : place + 1] == [event]]
         assert self._places, f"{self.name} saw {event}, and {self.group!r} was not sent that as the next line"
 
 
