@@ -29,6 +29,7 @@ DEVICE: Final = 0x51
 KERNEL_TREES: Final = ("proc", "sys", "dev")
 _LINKS_FOLLOWED: Final = 40
 _LONGEST_NAME: Final = 255
+_UMASK: Final = 0o022
 
 _real_lstat, _real_listdir, _real_readlink = os.lstat, os.listdir, os.readlink
 _real_open, _real_read, _real_close, _real_getcwd = os.open, os.read, os.close, os.getcwd
@@ -136,15 +137,15 @@ class File(Inode):
 
     def power_cut(self, choose: Choose) -> None:
         """Replace the content by what the medium has, at the tape's choice."""
-        states = [(self.size, True, "the size is kept")]
+        states = [(self.size, True, "keeps its size")]
         truncated = self.lowest < self.durable_size
         if truncated and self.lowest < self.size:
-            states.append((self.lowest, True, "it is cut short"))
+            states.append((self.lowest, True, "is cut short"))
         if self.size != self.durable_size or truncated:
-            states.append((self.durable_size, False, "the size is as it was"))
+            states.append((self.durable_size, False, "has its old size"))
         # A label says what may happen, so it does not depend on what is chosen.
-        texts = ", ".join(text for _, _, text in states)
-        size, kept, _ = states[choose(len(states), f"power cut, {self.label}: {texts}") if len(states) > 1 else 0]
+        texts = ", or ".join(text for _, _, text in states)
+        size, kept, _ = states[choose(len(states), f"power cut, sizes: {self.label} {texts}") if len(states) > 1 else 0]
         floor = self.lowest if truncated else max(self.size, self.durable_size)
         pages: dict[int, bytes] = {}
         for page in sorted(self.durable.keys() | self.pages.keys()):
@@ -168,14 +169,14 @@ class File(Inode):
         self.failed.clear()
 
     def _torn(self, choose: Choose, page: int, old: bytes, new: bytes) -> bytes:
-        label = f"power cut, {self.label}, page {page}"
-        how = choose(3, f"{label}: kept, lost or torn")
+        name = f"page {page} of {self.label}"
+        how = choose(3, f"power cut, pages: {name} is kept, lost or torn")
         if how == 0:
             return new
         if how == 1:
             return old
         sectors = PAGE // SECTOR
-        lost = choose((1 << sectors) - 2, f"{label}: which sectors are lost") + 1
+        lost = choose((1 << sectors) - 2, f"power cut, sectors: which of {name} are lost") + 1
         return b"".join(
             (old if lost >> i & 1 else new)[i * SECTOR : (i + 1) * SECTOR] for i in range(sectors)
         )  # fmt: skip
@@ -265,7 +266,7 @@ class Disk:
         self.used = 0
         self.uid, self.gid = os.geteuid(), os.getegid()
         """Of the program; 0 may do everything, as on Linux."""
-        self.umask = 0o022
+        self.umask = _UMASK
         self.lives = 0
         """How many processes have ended: what a file object of a dead one still writes goes nowhere."""
         self.fault: Callable[[str, str], int | None] | None = None
@@ -285,6 +286,7 @@ class Disk:
         if overlay:
             found = self.place(_real_getcwd()).inode
             self.cwd = found if isinstance(found, Directory) else home
+        self._first_cwd = self.cwd
 
     # --- paths --------------------------------------------------------------------------------------
 
@@ -676,13 +678,15 @@ class Disk:
     def end_process(self) -> None:
         """The processes of the host have ended: their file objects can write no more. The page cache stays."""
         self.lives += 1
+        self.cwd = self._first_cwd
+        self.umask = _UMASK
 
     def power_cut(self, choose: Choose) -> None:
         """Lose what was not synced, at the tape's choice: 0 is "kept". The disk is then as after the restart."""
         self.end_process()
         for steps in self._independent_steps():
-            labels = "; ".join(step.label for step in reversed(steps))
-            lost = choose(len(steps) + 1, f"power cut, how many of the last steps are lost: {labels}")
+            labels = ", ".join(step.label for step in steps)
+            lost = choose(len(steps) + 1, f"power cut, names: how many of the last changes are lost ({labels})")
             for step in reversed(steps[len(steps) - lost :]):
                 for change in reversed(step.changes):
                     self._put(change.directory, change.name, change.old)
