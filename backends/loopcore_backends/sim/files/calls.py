@@ -102,7 +102,7 @@ def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
             assert real is not None
             return real(path, *args, **kwargs)
         if path is not None and not isinstance(path, int):
-            os.fspath(path)  # TypeError for what is no path
+            os.fspath(path)  # TypeError if it is not a path
         elif path is None and name not in ("listdir", "scandir", "listxattr"):
             raise TypeError(f"{name}: path should be string, bytes or os.PathLike, not NoneType")
         try:

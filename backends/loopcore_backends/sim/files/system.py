@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
 
 REAL = {name: getattr(os, name) for name in dir(os) if callable(getattr(os, name)) and name.islower()}
-"""The real functions, as they are when no simulation runs."""
+"""The real functions of `os`, by name."""
 _MEMORY_DEVICES = frozenset(["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"])
 _RANDOM_DEVICES = frozenset(["/dev/random", "/dev/urandom", "/dev/hwrng"])
 
