@@ -492,13 +492,6 @@ class Disk:
         inode.path = path
         self._change(f"bind {self._label(place)}", (place.parent, place.name, inode))
 
-    def has_socket(self, path: str) -> bool:
-        """Return whether `path` is the name of a socket, bound or not."""
-        try:
-            return self.find(path).kind == stat.S_IFSOCK
-        except OSError:
-            return False
-
     def link(self, source: Inode, place: Place) -> None:
         """link(2)."""
         if place.slash and place.inode is None:

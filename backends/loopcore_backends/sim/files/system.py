@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from loopcore_backends.sim.clock import EPOCH
-from loopcore_backends.sim.descriptors import Description, error, is_simulated
+from loopcore_backends.sim.descriptors import Description, error, is_simulated, scatter
 from loopcore_backends.sim.files.descriptor import ACCESS, OpenFile, open_inode
 from loopcore_backends.sim.files.disk import PAGE, Directory, Disk, File, Foreign, Inode, Place, Socket, Symlink
 from loopcore_backends.sim.refusals import not_simulated
@@ -374,26 +374,25 @@ class Files:
         self.open_file(fd).truncate(length)
 
     def lseek(self, fd: int, position: int, whence: int) -> int:
+        return self._positioned(fd).seek(position, whence)
+
+    def _positioned(self, fd: int) -> OpenFile:
         description = self.table.get(fd)
         if not isinstance(description, OpenFile):
             raise error(errno.ESPIPE)
-        return description.seek(position, whence)
+        return description
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
-        return self.open_file(fd).read_at(length, offset)
+        return self._positioned(fd).read_at(length, offset)
 
     def pwrite(self, fd: int, data: Any, offset: int) -> int:
-        return self.open_file(fd).write_at(memoryview(data).cast("B"), offset)
+        return self._positioned(fd).write_at(memoryview(data).cast("B"), offset)
 
     def preadv(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         data = self.pread(fd, sum(map(len, views)), offset)
-        done = 0
-        for view in views:
-            piece = data[done : done + len(view)]
-            view[: len(piece)] = piece
-            done += len(piece)
-        return done
+        scatter(data, views)
+        return len(data)
 
     def pwritev(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
         return self.pwrite(fd, b"".join(bytes(buffer) for buffer in buffers), offset)

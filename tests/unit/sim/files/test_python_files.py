@@ -331,11 +331,3 @@ def test_every_host_has_its_own_disk(simulated):
         assert not os.path.exists("/sim/mine")
         world.host = world.main
         assert os.path.exists("/sim/mine")
-
-
-def test_names_of_unix_sockets_are_in_the_tree(world):
-    disk = world.host.disk
-    disk.make_socket("/sim/socket")
-    assert disk.has_socket("/sim/socket")
-    with pytest.raises(OSError, match="in use"):
-        disk.make_socket("/sim/socket")
