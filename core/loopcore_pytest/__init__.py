@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=SEEDS,
         metavar="N",
-        help=f"with --loopcore-sim: schedules to try for each test, the first is asyncio's own order (default: {SEEDS})",
+        help=f"with --loopcore-sim: schedules to try for each test, first asyncio's own order (default: {SEEDS})",
     )
     group.addoption(
         "--loopcore-sim-replay", metavar="TOKEN", help="run one test in a simulation, on the schedule of a failure"

@@ -1,7 +1,7 @@
 """anyio.Condition: a waiter that is cancelled while it takes the lock again ends with RuntimeError.
 
-wait() takes the lock again under a shield, which stops no cancellation that comes from asyncio. The block is left without
-the lock, and its release fails. anyio 4.14.2, the latest, has the race; asyncio.Condition does not.
+wait() takes the lock again under a shield, which stops no cancellation that comes from asyncio. The block is left
+without the lock, and its release fails. anyio 4.14.2, the latest, has the race; asyncio.Condition does not.
 """
 
 import asyncio

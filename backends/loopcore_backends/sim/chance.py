@@ -44,7 +44,7 @@ def replacements(world: WorldView) -> list[Replacement]:
         # The multicast bit marks a node that has no hardware address (RFC 9562, section 6.10).
         return int.from_bytes(blake2b(world.host.name.encode(), digest_size=6).digest()) | 1 << 40
 
-    generator = random.Random(stream.getrandbits(256))
+    generator = world.tape.stream("random")
     places: list[Replacement] = [
         *((random, name, getattr(generator, name)) for name in _METHODS if name != "seed"),
         (random, "seed", seed_generator),

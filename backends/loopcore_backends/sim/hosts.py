@@ -43,6 +43,8 @@ class Host:
         self.has_stirred = True
         """Its loop may have something to do: its last wait did not find that it has to block."""
         self._main: Callable[[], Coroutine[Any, Any, Any]] | None = None
+        self._is_in_step = False
+        """Its tick has not ended: code of it blocks."""
         self._graveyard: list[Any] = []
 
     def __repr__(self) -> str:
@@ -64,7 +66,7 @@ class Host:
 
     def has_work(self) -> bool:
         """Return whether its loop has to make a tick now."""
-        if self.loop is None or not self.is_on or self.is_paused:
+        if self.loop is None or not self.is_on or self.is_paused or self._is_in_step:
             return False
         return self.has_stirred or (self.wakes_at is not None and self.wakes_at <= self.world.now_ns)
 
@@ -72,12 +74,14 @@ class Host:
         """Make one tick of its loop. Raises what its program raised."""
         world = self.world
         before, world.host = world.host, self
+        self._is_in_step = True
         self.has_stirred = True  # until a wait finds nothing to do: see SimBackend.wait
         self.wakes_at = None
         try:
             self.loop.process_events(self.loop.poll_events())
             self.loop.process_ready()
         finally:
+            self._is_in_step = False
             world.host = before
         task = self.task
         if task is not None and task.done():
@@ -150,6 +154,7 @@ class Host:
     def _abandon(self) -> None:
         # Kept until the simulation ends: a coroutine that is dropped would run its `finally` blocks.
         self._graveyard.append((self.loop, self.task))
+        self.world.threads.lose(self)
         self.loop = self.task = self.wakes_at = None
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ MODULES = (
     "asyncio.staggered",
     "asyncio.taskgroups",
     "asyncio.tasks",
+    "concurrent.futures.thread",
     "aiohttp.connector",
     "anyio._backends._asyncio",
     "anyio._core._synchronization",

@@ -174,7 +174,7 @@ class SimBackend:
         """Let the simulation go on until something completes, the timeout passes in simulated time, or `wake`."""
         self._must_be_open()
         world = self._world
-        if world.host is not self._host or not self._is_main:
+        if world.threads.running is None and (world.host is not self._host or not self._is_main):
             return self._look(timeout)
         self._try_all()
         if timeout is not None and timeout <= 0.0:

@@ -11,7 +11,6 @@ import selectors
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable
 from functools import reduce
 from threading import get_ident
@@ -86,14 +85,6 @@ def replacements(world: WorldView) -> list[Replacement]:
     """Functions that refuse. Installs the audit hook, which stays in the process and acts in simulated threads only."""
     _install_hook()
 
-    def wait(read: Any, write: Any, urgent: Any, timeout: float | None = None, /) -> Any:
-        if read or write or urgent or timeout is None:
-            raise not_simulated("select.select()", _SELECT)
-        if timeout < 0:
-            raise ValueError("timeout must be non-negative")
-        time.sleep(timeout)
-        return [], [], []
-
     modules = sys.modules.get
     process = getattr(modules("multiprocessing.process"), "BaseProcess", None)
     places: list[Replacement] = [
@@ -105,9 +96,8 @@ def replacements(world: WorldView) -> list[Replacement]:
         (getattr(modules("platform"), "_Processor", None), "from_subprocess", lambda: None),
         (modules("_socket"), "socketpair", _refusal("_socket.socketpair()", _SOCKET)),
         (getattr(modules("ssl"), "SSLContext", None), "wrap_socket", _refusal("SSLContext.wrap_socket()", _TLS)),
-        (select, "select", wait),
     ]
-    for name in ("poll", "epoll", "kqueue", "devpoll"):
+    for name in ("epoll", "kqueue", "devpoll"):
         refuse = _refusal(f"select.{name}()", _SELECT)
         selector = getattr(selectors, f"{name.capitalize()}Selector", None)
         places += [(select, name, refuse), (selector, "_selector_cls", refuse)]  # the class keeps a copy

@@ -29,7 +29,6 @@ class Signals:
 
 def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
     """Return what stands in for the functions about signals."""
-    real_kill = os.kill
 
     def handler_of(number: int) -> Any:
         default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
@@ -54,7 +53,7 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
             if pid == host.pid:
                 deliver(world, host, number)
                 return
-        real_kill(pid, number) if pid == -1 else _no_process()
+        _no_process()
 
     def raise_signal(number: int) -> None:
         deliver(world, world.host, number)

@@ -1,8 +1,8 @@
 """The world: the clock, what is about to happen, and which of it happens next.
 
-A simulation has one thread. The loop of the main host runs by itself; when it waits, the world goes on inside that
-wait: events happen, the loops of other hosts make a tick each, and once everything waits, the clock jumps to the next
-moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
+The loop of the main host runs by itself; when it waits, the world goes on inside that wait: events happen, the loops of
+other hosts make a tick each, threads of the program run until they block, and once everything waits, the clock jumps to
+the next moment at which something does. Nothing takes time but waiting, so a run is decided by its tape alone.
 """
 
 import gc
@@ -20,6 +20,7 @@ from loopcore_backends.sim import collecting
 from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
+from loopcore_backends.sim.threads.baton import SimThread, Threads
 
 SECOND: Final = 1_000_000_000
 _TICK: Final = 1_000
@@ -58,6 +59,7 @@ class World:
         self.log: list[LogEntry] = []
         self.descriptors = Descriptors()
         self.network = Network(self)
+        self.threads = Threads(self)
         self.hosts: dict[str, Host] = {}
         self.host_numbers = count(1)
         self.errors: list[dict[str, Any]] = []
@@ -117,17 +119,35 @@ class World:
     def wait(self, ready: Callable[[], bool], deadline_ns: int | None) -> None:
         """Go on until `ready`, or until the deadline; without a deadline and with nothing left to happen: a deadlock.
 
-        Raises DeadlockError, LivelockError, SimulationTimeoutError.
+        In a thread that the program has started, that thread waits. Raises DeadlockError, LivelockError,
+        SimulationTimeoutError.
         """
+        if self.threads.running is not None:
+            if not ready():
+                self.threads.running.park(ready, deadline_ns)
+            return
         self._collect()
         host = self.host
         self._check_invariants()
         try:
-            while not ready():
+            while not self._goes_first(ready):
                 if not self._go_on(deadline_ns):
                     return
         finally:
             self.host = host
+
+    def _goes_first(self, ready: Callable[[], bool]) -> bool:
+        """Return whether the thread that runs the simulation goes on; threads that can go on too may come before it."""
+        while ready():
+            threads = self.threads.ready()
+            if not threads:
+                return True
+            chosen = self.tape.pick(["main thread", *(thread.name for thread in threads)], "what comes next")
+            if not chosen:
+                return True
+            threads[chosen - 1].step()
+            self._count_step()
+        return False
 
     def block(self, condition: Callable[[], bool], deadline: float | None = None) -> bool:
         """Go on, from code that blocks, until `condition` holds: True; or until `deadline` in seconds: False."""
@@ -138,6 +158,10 @@ class World:
 
     def poll(self) -> None:
         """Let happen what is due, a step of each: for a wait that does not block."""
+        if self.threads.running is not None:
+            self.now_ns += _TICK
+            self.threads.running.park(bool, self.now_ns)
+            return
         self._collect()
         host = self.host
         self.now_ns += _TICK << min(self._spins // 1000, 10)  # a program that spins for long: time passes faster
@@ -145,7 +169,7 @@ class World:
         self._must_not_be_late(self.now_ns)
         self._check_invariants()
         try:
-            for _ in range(len(self._events) + len(self.hosts)):
+            for _ in range(len(self._events) + len(self.hosts) + len(self.threads)):
                 if not self._step():
                     break
                 self._spins = 0
@@ -161,7 +185,8 @@ class World:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
         if self._step():
             return True
-        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None]
+        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None and not host.is_paused]
+        moments += self.threads.moments()
         self._drop_cancelled()
         if self._events:
             moments.append(self._events[0].when)
@@ -193,15 +218,13 @@ class World:
             if event.action is not None:
                 due.append(event)
         hosts = [host for host in self.hosts.values() if host.has_work()]
-        if not due and not hosts:
+        actors: list[Host | SimThread] = [*hosts, *self.threads.ready()]
+        if not due and not actors:
             return False
-        self.steps += 1
-        self._steps_at_this_time += 1
-        if self._steps_at_this_time > STEPS_WITHOUT_TIME:
-            raise LivelockError(f"{STEPS_WITHOUT_TIME:,} steps were made at {self.now:g} s, and time did not pass")
         chosen = 0
-        if len(due) + len(hosts) > 1:
-            chosen = self.tape.pick([*(each.label for each in due), *(host.name for host in hosts)], "what comes next")
+        if len(due) + len(actors) > 1:
+            keys = [*(each.label for each in due), *(actor.name for actor in actors)]
+            chosen = self.tape.pick(keys, "what comes next")
         for event in due[:chosen] + due[chosen + 1 :]:
             heapq.heappush(self._events, event)
         if chosen < len(due):
@@ -209,9 +232,16 @@ class World:
             if action is not None:
                 action()
         else:
-            hosts[chosen - len(due)].step()
-        self._check_invariants()
+            actors[chosen - len(due)].step()
+        self._count_step()
         return True
+
+    def _count_step(self) -> None:
+        self.steps += 1
+        self._steps_at_this_time += 1
+        if self._steps_at_this_time > STEPS_WITHOUT_TIME:
+            raise LivelockError(f"{STEPS_WITHOUT_TIME:,} steps were made at {self.now:g} s, and time did not pass")
+        self._check_invariants()
 
     def _check_invariants(self) -> None:
         for name, invariant in self.invariants:
@@ -227,7 +257,8 @@ class World:
 
     def _waiting_text(self) -> str:
         loops = [host.loop for host in self.all_hosts() if host.loop is not None]
-        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{self.loops.explain(loops)}"
+        waits = "\n".join(filter(None, (self.loops.explain(loops), self.threads.explain())))
+        return f"nothing is left to happen after {self.now:g} s, and the program waits\n{waits}"
 
     def new_loop(self) -> Any:
         """Return a new loop for the host whose code runs. The last one of the main host is that host's loop."""
@@ -251,11 +282,15 @@ class World:
         return (self.main, *self.hosts.values())
 
     def close(self) -> None:
-        """End the loops of all hosts, and forget what was about to happen."""
-        for host in self.all_hosts():
-            host.close()
-        self._events.clear()
-        self.is_open = False
+        """End the threads and the loops of all hosts, and forget what was about to happen."""
+        try:
+            self.threads.close()
+            for host in self.all_hosts():
+                host.close()
+            self.threads.close()  # what `finally` blocks have started
+        finally:
+            self._events.clear()
+            self.is_open = False
 
 
 def the_world() -> World:

@@ -143,6 +143,7 @@ def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
         loop.set_exception_handler(world.main.report)
         result = loop.run_until_complete(main())
         loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
     except (Exception, asyncio.CancelledError) as exc:
         return None, exc
     return result, None

@@ -192,7 +192,8 @@ class SimulationPlugin:
 
     def _explained(self, item: pytest.Item, run: _Run, seed: int) -> _Run:
         """Return the shrunk run of a failure, with the line that repeats it in its report."""
-        again = f"pytest {shlex.quote(item.config.cwd_relative_nodeid(item.nodeid))} --loopcore-sim-replay"
+        config: Any = item.config
+        again = f"pytest {shlex.quote(config.cwd_relative_nodeid(item.nodeid))} --loopcore-sim-replay"
         if seed == 0:
             line = f"loopcore-sim: failed with seed 0, asyncio's own order; no other schedule is needed: {again}"
             _add_section(run, [f"{line} {run.tape.token()}"])
@@ -220,8 +221,7 @@ class SimulationPlugin:
             shrink(run.tape.values, fails, SHRINK_RUNS)
         except UsageError:
             return run, [
-                "the same schedule did not fail again: the test depends on more than its schedule, such as state that "
-                "an earlier run has left, or the real clock"
+                "the same schedule did not fail again: the test depends on an earlier run, or on the real clock"
             ]
         return best, []
 
