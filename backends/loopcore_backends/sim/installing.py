@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from loopcore_backends.sim import calls, chance, clock, ordered, refusals, replacing, signals, sockets
+from loopcore_backends.sim import calls, chance, clock, ordered, polling, refusals, replacing, signals, sockets
 from loopcore_backends.sim.collecting import collected_steadily
 from loopcore_backends.sim.files import calls as file_calls
 from loopcore_backends.sim.threads import calls as thread_calls
@@ -16,7 +16,7 @@ from loopcore_backends.sim.world import World
 def installed(world: World) -> Iterator[None]:
     """Let the program in the body of the `with` statement see `world` instead of the operating system."""
     parts: list[tuple[Any, str, object]] = []
-    for module in (calls, file_calls, chance, clock, ordered, refusals, signals, sockets, thread_calls):
+    for module in (calls, file_calls, chance, clock, ordered, polling, refusals, signals, sockets, thread_calls):
         parts += module.replacements(world)
     parts += _loops(world)
     with replacing.installed(parts), collected_steadily():

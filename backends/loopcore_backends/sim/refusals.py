@@ -11,7 +11,6 @@ import selectors
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable
 from functools import reduce
 from threading import get_ident
@@ -56,6 +55,18 @@ _AUDITED: Final = {
     "socket.getnameinfo": _NAME,
 }
 
+_CHANGES: Final = frozenset(
+    f"os.{name}"
+    for name in (
+        "chmod", "chown", "link", "mkdir", "remove", "removexattr", "rename", "rmdir", "setxattr", "symlink",
+        "truncate", "utime",
+    )
+)  # fmt: skip
+"""What the real functions of files report: the simulated ones do not."""
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_COPY: Final = "call it as os.NAME() or open(): this is a copy of the real function from before the simulation"
+_DATABASE: Final = "use ':memory:' in simulations: SQLite writes its files in C"
+
 _STANDARD: Final = sysconfig.get_path("stdlib") + os.sep
 _OWN_SOCKETS: Final = (
     ("MySQLdb", "connect"),
@@ -86,14 +97,6 @@ def replacements(world: WorldView) -> list[Replacement]:
     """Functions that refuse. Installs the audit hook, which stays in the process and acts in simulated threads only."""
     _install_hook()
 
-    def wait(read: Any, write: Any, urgent: Any, timeout: float | None = None, /) -> Any:
-        if read or write or urgent or timeout is None:
-            raise not_simulated("select.select()", _SELECT)
-        if timeout < 0:
-            raise ValueError("timeout must be non-negative")
-        time.sleep(timeout)
-        return [], [], []
-
     modules = sys.modules.get
     process = getattr(modules("multiprocessing.process"), "BaseProcess", None)
     places: list[Replacement] = [
@@ -105,9 +108,8 @@ def replacements(world: WorldView) -> list[Replacement]:
         (getattr(modules("platform"), "_Processor", None), "from_subprocess", lambda: None),
         (modules("_socket"), "socketpair", _refusal("_socket.socketpair()", _SOCKET)),
         (getattr(modules("ssl"), "SSLContext", None), "wrap_socket", _refusal("SSLContext.wrap_socket()", _TLS)),
-        (select, "select", wait),
     ]
-    for name in ("poll", "epoll", "kqueue", "devpoll"):
+    for name in ("epoll", "kqueue", "devpoll"):
         refuse = _refusal(f"select.{name}()", _SELECT)
         selector = getattr(selectors, f"{name.capitalize()}Selector", None)
         places += [(select, name, refuse), (selector, "_selector_cls", refuse)]  # the class keeps a copy
@@ -151,6 +153,15 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
             raise not_simulated(event, _AUDITED[event])
     elif event == "mmap.__new__" and arguments[0] >= FIRST and get_ident() in SIMULATED_THREADS:
         raise not_simulated("mmap.mmap() of a simulated file", _MAPPING)
+    elif event in _CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING):
+        # The machine opens devices and hands on real descriptors; imports write their caches.
+        caller = sys._getframe(1).f_code.co_filename
+        if get_ident() in SIMULATED_THREADS and not caller.startswith((_LOOPCORE[1], "<frozen importlib")):
+            raise not_simulated(f"{event} of {arguments[0]!r}", _COPY)
+    elif event == "sqlite3.connect" and get_ident() in SIMULATED_THREADS:
+        name = os.fsdecode(arguments[0])
+        if name != ":memory:" and "mode=memory" not in name:
+            raise not_simulated(f"sqlite3.connect({name!r})", _DATABASE)
 
 
 def _caller() -> str:
