@@ -36,7 +36,7 @@ def _loops(world: World) -> list[tuple[Any, str, object]]:
     events: Any = asyncio.events
     policy = getattr(events, "_BaseDefaultEventLoopPolicy", None) or events.BaseDefaultEventLoopPolicy
     return [
-        (events, "new_event_loop", world.new_loop),
+        (events, "new_event_loop", world.loops.new),
         (events, "_event_loop_policy", None),
-        (policy, "new_event_loop", lambda self: world.new_loop()),
+        (policy, "new_event_loop", lambda self: world.loops.new()),
     ]
