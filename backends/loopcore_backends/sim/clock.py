@@ -141,6 +141,7 @@ def replacements(world: WorldView) -> list[Replacement]:
         "strftime": strftime,
         "sleep": sleep,
     }
+    _show_datetime_to_cryptography()
     return [
         *((time, name, function) for name, function in functions.items() if hasattr(time, name)),
         (dt, "datetime", SimulatedDatetime),
@@ -202,6 +203,13 @@ class SimulatedDatetime(dt.datetime, metaclass=_MakesReal):
             text = "datetime.datetime.utcnow() is deprecated: use datetime.datetime.now(datetime.UTC)"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
         return cls.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+
+
+def _show_datetime_to_cryptography() -> None:
+    """Let the Rust part of `cryptography` see the real class: it keeps the one that it finds when it first needs it."""
+    verification = sys.modules.get("cryptography.x509.verification")
+    if verification is not None:
+        verification.PolicyBuilder().time(dt.datetime(2000, 1, 1))
 
 
 def _reduce(stand_in: type, value: Any) -> tuple[Any, ...]:

@@ -168,6 +168,10 @@ class Host:
         self.world.threads.lose(self)
         self.loop = self.task = self.wakes_at = None
 
+    def abandoned_loops(self) -> list[Any]:
+        """Return the loops of its processes that crashed."""
+        return [loop for loop, _ in self._graveyard]
+
     def close(self) -> None:
         """The simulation is over: cancel what still runs, and close the loops."""
         for loop, _ in [(self.loop, self.task), *self._graveyard]:

@@ -1,6 +1,8 @@
 """What the simulation puts in the place of Python's functions, all of it."""
 
 import asyncio
+import copyreg
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,10 +17,12 @@ from loopcore_backends.sim.world import World
 @contextmanager
 def installed(world: World) -> Iterator[None]:
     """Let the program in the body of the `with` statement see `world` instead of the operating system."""
-    parts: list[tuple[Any, str, object]] = []
+    parts: list[tuple[Any, Any, object]] = []
     for module in (calls, file_calls, chance, clock, ordered, polling, refusals, signals, sockets, thread_calls):
         parts += module.replacements(world)
     parts += _loops(world)
+    # pickle looks functions up by their names, and so it does a stand-in
+    parts.append((copyreg.dispatch_table, staticmethod, operator.attrgetter("__qualname__")))
     with replacing.installed(parts), collected_steadily():
         yield
 
@@ -32,7 +36,7 @@ def _loops(world: World) -> list[tuple[Any, str, object]]:
     events: Any = asyncio.events
     policy = getattr(events, "_BaseDefaultEventLoopPolicy", None) or events.BaseDefaultEventLoopPolicy
     return [
-        (events, "new_event_loop", world.new_loop),
+        (events, "new_event_loop", world.loops.new),
         (events, "_event_loop_policy", None),
-        (policy, "new_event_loop", lambda self: world.new_loop()),
+        (policy, "new_event_loop", lambda self: world.loops.new()),
     ]

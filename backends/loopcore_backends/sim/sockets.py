@@ -441,6 +441,8 @@ def make_description(world: World, family: int, kind: int, proto: int) -> Any:
     kind &= 15
     if family not in _FAMILIES:
         raise error(errno.EAFNOSUPPORT)
+    if family == socket.AF_UNIX and kind == getattr(socket, "SOCK_SEQPACKET", None):
+        raise NotSimulatedError("a Unix socket of type SOCK_SEQPACKET is not simulated: use SOCK_STREAM or SOCK_DGRAM")
     if kind not in _PROTOCOLS:
         raise error(errno.ESOCKTNOSUPPORT)
     if family == socket.AF_UNIX:

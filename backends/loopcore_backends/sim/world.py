@@ -256,16 +256,10 @@ class World:
             heapq.heappop(self._events)
 
     def _waiting_text(self) -> str:
-        loops = [host.loop for host in self.all_hosts() if host.loop is not None]
+        crashed = {id(loop) for host in self.all_hosts() for loop in host.abandoned_loops()}
+        loops = [loop for loop in self.loops.still_open() if id(loop) not in crashed]
         waits = "\n".join(filter(None, (self.loops.explain(loops), self.threads.explain())))
         return f"nothing is left to happen after {self.now:g} s, and the program waits\n{waits}"
-
-    def new_loop(self) -> Any:
-        """Return a new loop for the host whose code runs. The last one of the main host is that host's loop."""
-        loop = self.loops.new()
-        if self.host is self.main:
-            self.main.loop = loop
-        return loop
 
     # --- hosts --------------------------------------------------------------------------------------
 

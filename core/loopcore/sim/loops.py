@@ -4,6 +4,7 @@ import asyncio
 import warnings
 from contextlib import suppress
 from typing import Any
+from weakref import ReferenceType
 
 from loopcore.runner import new_event_loop
 from loopcore.sim.numbered import numbered
@@ -15,12 +16,12 @@ class Loops:
 
     def __init__(self, backend: str = "sim") -> None:
         self._backend = backend
-        self._made: list[Any] = []
+        self._made: list[ReferenceType[Any]] = []  # the program may drop a loop
 
     def new(self) -> Any:
         """Return a new loop for the host whose code runs."""
         loop = numbered(new_event_loop(self._backend))
-        self._made.append(loop)
+        self._made.append(ReferenceType(loop))
         return loop
 
     def end(self, loop: Any) -> None:
@@ -43,10 +44,14 @@ class Loops:
 
     def end_all(self) -> None:
         """End the loops that are still open, such as those that the program made itself and left."""
-        for loop in self._made:
-            if not loop.is_closed():
-                self.end(loop)
+        for loop in self.still_open():
+            self.end(loop)
         self._made.clear()
+
+    def still_open(self) -> list[Any]:
+        """Return the loops that are open, the oldest first."""
+        alive = [loop for reference in self._made if (loop := reference()) is not None]
+        return [loop for loop in alive if not loop.is_closed()]
 
     def explain(self, loops: list[Any]) -> str:
         """Return what the tasks of `loops` wait for, a line each."""

@@ -61,3 +61,8 @@ class NumberedTask(_Task):  # type: ignore[misc]
 
     def __hash__(self) -> int:
         return self._hash
+
+
+# Their names stand in reprs, which programs print and tests compare.
+NumberedFuture.__name__ = NumberedFuture.__qualname__ = Future.__name__
+NumberedTask.__name__ = NumberedTask.__qualname__ = _Task.__name__

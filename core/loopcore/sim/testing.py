@@ -22,6 +22,7 @@ from _pytest.runner import runtestprotocol
 
 from loopcore.errors import UsageError
 from loopcore.sim.checking import kind_of
+from loopcore.sim.errors import SimulationError
 from loopcore.sim.report.failure import in_words
 from loopcore.sim.running import outside, simulation
 from loopcore.sim.search import mixed
@@ -50,6 +51,13 @@ class _Run:
     @property
     def passed(self) -> bool:
         return all(report.passed and not hasattr(report, "wasxfail") for report in self.reports)
+
+    def end_badly(self, error: SimulationError) -> None:
+        """Add an error that came after the test's teardown."""
+        last = self.reports[-1]
+        if last.passed:
+            last.outcome, last.longrepr = "failed", f"{type(error).__name__}: {error}"
+        self.errors.append(("teardown", error))
 
     @property
     def kind(self) -> object:
@@ -161,6 +169,8 @@ class SimulationPlugin:
                 finally:
                     run.seconds = world.now
                     run.refused = world.refused
+        except SimulationError as exc:  # its end: threads that go on
+            run.end_badly(exc)
         finally:
             self._run = None
             item.user_properties[:] = properties

@@ -4,6 +4,7 @@ import builtins
 import errno
 import glob
 import io
+import operator
 import os
 import ssl
 import sys
@@ -101,6 +102,8 @@ def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(path, int) and not is_simulated(path):
             assert real is not None
             return real(path, *args, **kwargs)
+        if hasattr(type(path), "__index__") and not isinstance(path, (int, str, bytes)) and real is not None:
+            return call(operator.index(path), *args, **kwargs)  # before __fspath__: a mock has both
         if path is not None and not isinstance(path, int):
             os.fspath(path)  # TypeError if it is not a path
         elif path is None and name not in ("listdir", "scandir", "listxattr"):

@@ -188,6 +188,8 @@ class Openings:
         newline: str | None = None, closefd: bool = True, opener: Callable[[Any, int], int] | None = None,
     ) -> Any:  # fmt: skip
         arguments = (mode, buffering, encoding, errors, newline)
+        if not isinstance(file, int):
+            file = os.fspath(file)  # the file's name is a str or bytes
         if isinstance(file, int) and not is_simulated(file):
             return _real_open(file, *arguments, closefd, opener)
         flags = _flags(_real_open, "." if isinstance(file, int) else file, *arguments, closefd or isinstance(file, int))

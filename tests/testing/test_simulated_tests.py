@@ -1,0 +1,248 @@
+"""`pytest --loopcore-sim`, from outside: races of unmodified tests are found, shrunk, reported once and replayed."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from loopcore.sim import Tape
+
+Run = Callable[..., str]
+
+RACE = """
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import unittest
+import warnings
+
+import pytest
+
+
+async def two_clients_of_one_server():
+    got = []
+
+    async def serve(reader, writer):
+        got.append(await reader.read(100))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+
+    async def send(data):
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(data)
+        await reader.read()
+        writer.close()
+
+    async with server:
+        await asyncio.gather(send(b"first"), send(b"second"))
+    return got
+
+
+async def race():
+    assert await two_clients_of_one_server() == [b"first", b"second"]
+
+
+async def no_race():
+    assert sorted(await two_clients_of_one_server()) == [b"first", b"second"]
+"""
+# A kind of test: the plugin that it needs, and its text with the name of a coroutine left out.
+KINDS = {
+    "run": ("", "def test_it():\n    asyncio.run({}())"),
+    "runner": ("", "def test_it():\n    with asyncio.Runner() as runner:\n        runner.run({}())"),
+    "unittest": (
+        "",
+        "class TestIt(unittest.IsolatedAsyncioTestCase):\n    async def test_it(self):\n        await {}()",
+    ),
+    "asyncio-strict": ("pytest_asyncio.plugin", "@pytest.mark.asyncio\nasync def test_it():\n    await {}()"),
+    "asyncio-auto": ("pytest_asyncio.plugin", "async def test_it():\n    await {}()"),
+    "asyncio-session": (
+        "pytest_asyncio.plugin",
+        "@pytest.mark.asyncio(loop_scope='session')\nasync def test_it():\n    await {}()",
+    ),
+}
+KINDS["policy"] = (
+    "",
+    """
+def test_it():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loop = asyncio.get_event_loop_policy().new_event_loop()
+    loop.run_until_complete({}())
+    loop.close()
+""",
+)
+KINDS["anyio"] = (
+    "anyio.pytest_plugin",
+    """
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_it():
+    await {}()
+""",
+)
+OTHERS = """
+@pytest.fixture(scope="module")
+def module_loop():
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.mark.parametrize("seconds", [3000])
+def test_simulated_time(seconds, tmp_path, module_loop):
+    before = time.time()
+    module_loop.run_until_complete(asyncio.sleep(seconds))
+    assert time.time() >= before + seconds
+    (tmp_path / "file").write_text("text")
+
+
+def test_process():
+    subprocess.run([sys.executable, "-c", ""])
+
+
+def test_process_is_optional():
+    with pytest.raises(RuntimeError, match="not simulated"):
+        subprocess.run([sys.executable, "-c", ""])
+
+
+def test_deadlock():
+    asyncio.run(asyncio.Event().wait())
+
+
+def test_skipped():
+    pytest.skip("no")
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs pytest in a new process on a file with `program`, and returns what it prints."""
+
+    def run_pytest(program: str, *options: str, hash_seed: str = "random") -> str:
+        (tmp_path / "test_it.py").write_text(program, encoding="utf-8")
+        (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-p", "loopcore_pytest", "-p", "no:cacheprovider", "--tb=line"]
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(("LOOPCORE_", "PYTEST_"))}
+        variables |= {"PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONHASHSEED": hash_seed}
+        ended = subprocess.run(
+            [*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False, env=variables
+        )
+        return ended.stdout + ended.stderr
+
+    return run_pytest
+
+
+def of_kind(kind: str, coroutine: str) -> tuple[str, list[str]]:
+    """A test of `kind` with a coroutine of RACE, and the options that it needs. Skips where its plugin is missing."""
+    plugin, test = KINDS[kind]
+    options = []
+    if plugin:
+        if importlib.util.find_spec(plugin.partition(".")[0]) is None:
+            pytest.skip(f"{plugin} is not installed")
+        options = ["-p", plugin]
+    if plugin == "pytest_asyncio.plugin":
+        options += ["-o", f"asyncio_mode={'auto' if kind == 'asyncio-auto' else 'strict'}"]
+        options += ["-o", "asyncio_default_fixture_loop_scope=function"]
+    return RACE + test.format(coroutine) + "\n", options
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_race_is_found_and_replayed_in_a_new_process(kind: str, run: Run) -> None:
+    program, options = of_kind(kind, "race")
+    said = run(program, *options, "--loopcore-sim")
+    (line,) = re.findall(r"loopcore-sim: failed with .*", said)
+    found = re.fullmatch(
+        r"loopcore-sim: failed with seed (\d+) \(after \1 that passed\): pytest (.+) (--.+) (\S+)", line
+    )
+    assert found, said
+    seed, test, option, token = found.groups()
+    assert int(seed) > 0
+    assert f"loopcore-sim: 1 test, {int(seed) + 1} schedules, " in said
+    assert "1 of " in said  # shrunk to one choice
+    assert "1 failed" in said
+
+    again = run(program, *options, test.strip("'"), option, token)
+    assert f"replayed with seed {seed}" in again
+    assert "this is not the run of the token" not in again
+    assert "1 failed" in again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clean_test_passes_on_every_schedule(kind: str, run: Run) -> None:
+    program, options = of_kind(kind, "no_race")
+    said = run(program, *options, "--loopcore-sim", "--seeds", "7")
+    assert "loopcore-sim: 1 test, 7 schedules, " in said
+    assert "1 passed" in said
+
+
+def test_one_simulation_has_time_folders_and_wider_fixtures(run: Run) -> None:
+    said = run(RACE + OTHERS, "--loopcore-sim", "-k", "simulated_time", "-rA")
+    assert "1 passed" in said
+    assert "loopcore-sim: 1 test, 1 schedule, 3,000.0 simulated seconds, 0 refused" in said  # it makes no choice
+
+
+def test_what_is_not_simulated_is_skipped_and_counted(run: Run) -> None:
+    said = run(RACE + OTHERS, "--loopcore-sim", "-k", "process or skipped", "-rs")
+    assert "1 passed, 2 skipped" in said
+    assert "loopcore-sim: 3 tests, 3 schedules, 0.0 simulated seconds, 1 refused" in said
+    assert "refused: subprocess.Popen(" in said
+
+
+def test_failure_in_asyncios_own_order_says_so(run: Run) -> None:
+    said = run(RACE + OTHERS, "--loopcore-sim", "-k", "deadlock", "--tb=short")
+    assert "loopcore-sim: failed with seed 0, asyncio's own order; no other schedule is needed: pytest " in said
+    assert "DeadlockError" in said
+
+
+def test_workers_of_xdist_find_the_same(run: Run) -> None:
+    program = RACE + "".join(KINDS[kind][1].format("race").replace("test_it", f"test_{kind}") + "\n"
+                             for kind in ("run", "runner"))  # fmt: skip
+    alone = run(program, "--loopcore-sim")
+    spread = run(program, "--loopcore-sim", "-p", "xdist", "-n", "2")
+    pattern = r"loopcore-sim: (?:failed|\d).*"
+    assert len(re.findall(pattern, alone)) == 3
+    assert sorted(re.findall(pattern, spread)) == sorted(re.findall(pattern, alone))
+
+
+@pytest.mark.parametrize("only", ["false", "true"])
+def test_timer_of_pytest_timeout_measures_real_time(only: str, run: Run) -> None:
+    if importlib.util.find_spec("pytest_timeout") is None:
+        pytest.skip("pytest_timeout is not installed")
+    program = RACE + (
+        "async def spin():\n    await asyncio.sleep(60)\n    while True:\n        pass\n\n"
+        "def test_spins():\n    asyncio.run(spin())\n\n"
+        "def test_sleeps():\n    asyncio.run(asyncio.sleep(60))\n"
+    )
+    said = run(program, "--loopcore-sim", "-p", "pytest_timeout", "--timeout=3", "-o", f"timeout_func_only={only}")
+    assert "Timeout (>3.0s) from pytest-timeout" in said
+    assert "1 failed, 1 passed" in said
+
+
+def test_replay_refuses_several_tests_and_other_words(run: Run) -> None:
+    token = Tape(seed=3).token()
+    said = run(RACE + OTHERS, "--loopcore-sim-replay", token)
+    assert "--loopcore-sim-replay runs one test, these are 5; name it: pytest PATH::TEST" in said
+    assert "'nonsense' is not a replay token" in run(RACE + OTHERS, "--loopcore-sim-replay", "nonsense")
+    assert "--seeds is 1 or more, this is 0" in run(RACE + OTHERS, "--loopcore-sim", "--seeds", "0")
+
+
+def test_nothing_of_loopcore_is_imported_without_the_option(run: Run) -> None:
+    program = (
+        "import sys\n\ndef test_it():\n"
+        "    assert not [name for name in sys.modules if name.split('.')[0] in ('loopcore', 'loopcore_backends')]\n"
+    )
+    assert "1 passed" in run(program)
+    assert "1 failed" in run(program, "--loopcore-sim", "--seeds", "1")
