@@ -21,6 +21,7 @@ from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
 from loopcore_backends.sim.threads.baton import SimThread, Threads
+from loopcore_backends.sim.threads.explaining import explain
 
 SECOND: Final = 1_000_000_000
 _TICK: Final = 1_000
@@ -73,6 +74,8 @@ class World:
         """Events that happened and ticks that were made."""
         self.limit_ns: int | None = None
         """The moment at which the simulation is given up, if it has one."""
+        self._waits_for: Callable[[], bool] = bool
+        """What the thread that runs the simulation waits for."""
         self._events: list[Event] = []
         self._numbers = count(1)
         self._flows = count(1)
@@ -129,6 +132,7 @@ class World:
         self._check_invariants()
         try:
             while not self._goes_first(ready):
+                self._waits_for = ready
                 if not self._go_on(deadline_ns):
                     return
         finally:
@@ -255,7 +259,7 @@ class World:
 
     def _waiting_text(self) -> str:
         loops = [host.loop for host in self.all_hosts() if host.loop is not None]
-        waits = "\n".join(filter(None, (self.loops.explain(loops), self.threads.explain())))
+        waits = "\n".join(filter(None, (self.loops.explain(loops), explain(self.threads.alive, self._waits_for))))
         return f"nothing is left to happen after {self.now:g} s, and the program waits\n{waits}"
 
     # --- hosts --------------------------------------------------------------------------------------

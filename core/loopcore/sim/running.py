@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 from loopcore.errors import UsageError
 from loopcore.selection.discovery import choose_backend
 from loopcore.sim import current
+from loopcore.sim.errors import SimulationError
 from loopcore.sim.loops import Loops
 from loopcore.sim.numbered import restart_numbers
 from loopcore.sim.search import mixed
@@ -68,8 +69,13 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
             try:
                 result, error = _run_main(world, main)
                 outcome = Outcome(world, result, error)
-            finally:
+            except BaseException:
                 world.close()
+                raise
+            try:
+                world.close()
+            except SimulationError as exc:
+                outcome.error = outcome.error or exc
     finally:
         current.enter(None)
     return outcome
