@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from loopcore.sim import current
-from loopcore.sim.errors import DeadlockError, LivelockError
+from loopcore.sim.errors import DeadlockError, LivelockError, SimulationError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
 from loopcore_backends.sim import collecting
@@ -85,6 +85,8 @@ class World:
         self.main = Host(self, "main")
         self.host = self.main
         """The host whose code runs."""
+        self.verdict: SimulationError | None = None
+        """Why the thread that runs the simulation was interrupted, if that was not the user."""
         self.is_open = True
         """Whether the simulation has not ended yet."""
 

@@ -128,4 +128,8 @@ def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
         loop.run_until_complete(loop.shutdown_default_executor())
     except (Exception, asyncio.CancelledError) as exc:
         return None, exc
+    except KeyboardInterrupt:
+        if world.verdict is None:
+            raise
+        return None, world.verdict
     return result, None

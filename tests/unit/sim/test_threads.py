@@ -20,6 +20,7 @@ from loopcore.sim import scenario
 from loopcore.sim.errors import DeadlockError, SimulationError
 from loopcore.sim.running import Outcome, simulate
 from loopcore.sim.tape import Random, Replay, Tape
+from loopcore_backends.sim.threads import watching
 
 Main = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -365,16 +366,24 @@ def test_threads_of_a_crashed_host_stand_still():
 _MADE_BEFORE = threading.Lock()
 
 
-def test_a_real_lock_that_a_parked_thread_holds_is_an_error():
+@pytest.mark.parametrize("who", ["thread", "main thread"])
+def test_a_real_lock_that_a_parked_thread_holds_is_an_error(who: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watching, "PATIENCE", 0.1)
+
     def work() -> None:
         with _MADE_BEFORE:
             time.sleep(1)
 
     async def main() -> None:
-        await asyncio.gather(asyncio.to_thread(work), asyncio.to_thread(work))
+        jobs = asyncio.gather(*(asyncio.to_thread(work) for _ in range(2 if who == "thread" else 1)))
+        await asyncio.sleep(0.5)
+        with _MADE_BEFORE:
+            pass
+        await jobs
 
     outcome = simulate(main, Tape())
     assert isinstance(outcome.error, SimulationError)
+    assert f"the {who} " in str(outcome.error)
     assert "made before the simulation" in str(outcome.error)
     assert not _MADE_BEFORE.locked()
 

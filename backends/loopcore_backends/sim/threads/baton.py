@@ -10,7 +10,6 @@ every thread where it is parked.
 import logging
 import sys
 import threading
-import time
 import warnings
 from _thread import allocate_lock
 from collections.abc import Callable, Iterator
@@ -22,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.sim.errors import SimulationError
 from loopcore_backends.sim.replacing import SIMULATED_THREADS
+from loopcore_backends.sim.threads import watching
+from loopcore_backends.sim.threads.watching import Watch, stands_still
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.hosts import Host
     from loopcore_backends.sim.world import World
 
-PATIENCE: Final = 1.0
-"""Real seconds between two looks at a thread that does not hand the baton back."""
 LAST_PATIENCE: Final = 10.0
 """Real seconds within which a thread has to end, once the simulation has."""
 EXITS: Final = 100
@@ -36,8 +35,6 @@ EXITS: Final = 100
 
 _shutdown_locks: set[Any] = getattr(threading, "_shutdown_locks", set())
 _active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
-_clock_of = getattr(time, "pthread_getcpuclockid", None)
-_read_clock = getattr(time, "clock_gettime", None)
 
 
 class ThreadExit(BaseException):
@@ -156,27 +153,11 @@ class SimThread:
         return sys._current_frames().get(self._ident)
 
     def _await_baton(self) -> None:
-        seen: object = None
-        while not self._back.acquire(timeout=PATIENCE):
-            frame = self.frame()
-            now = (frame, frame and frame.f_lasti, self._processor_time())
-            if now == seen and frame is not None:
-                raise SimulationError(
-                    f"the thread {self.name} waits {place_of(frame)} for something real, which comes to nothing while "
-                    "the other threads are parked. A lock that was made before the simulation must not be held by a "
-                    "thread that blocks: make it inside"
-                )
-            seen = now
+        watch = Watch(self._ident)
+        while not self._back.acquire(timeout=watching.PATIENCE):
+            if place := watch.stands_still():
+                raise stands_still(f"the thread {self.name}", place)
         self._runs = False
-
-    def _processor_time(self) -> float:
-        if _clock_of is None or _read_clock is None:
-            return time.perf_counter()  # differs each time: no verdict
-        try:
-            used: float = _read_clock(_clock_of(self._ident))
-        except OSError:
-            return 0.0
-        return used
 
 
 class Threads:
@@ -193,12 +174,15 @@ class Threads:
         self._lost: list[SimThread] = []
         """Threads of processes that have ended: they never go on."""
         self._places = count(1)
+        self._end_of_watch: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self.alive)
 
     def add(self, thread: SimThread) -> None:
         """Have `thread` given the baton from now on."""
+        if self._end_of_watch is None:
+            self._end_of_watch = watching.watch(self.world, get_ident())
         self.alive.append(thread)
 
     def of(self, owner: threading.Thread) -> SimThread | None:
@@ -245,6 +229,9 @@ class Threads:
     def close(self) -> None:
         """End every thread. Raises SimulationError that names those which do not end."""
         refused = []
+        if self._end_of_watch is not None:
+            self._end_of_watch()
+            self._end_of_watch = None
         with _unseen():
             while threads := [*self.alive, *self._lost]:
                 self.alive, self._lost = [], []
@@ -281,8 +268,3 @@ def _unseen() -> Iterator[None]:
     finally:
         threading.excepthook, sys.unraisablehook = before[1:]
         logging.disable(before[0])
-
-
-def place_of(frame: FrameType) -> str:
-    """Return where that is, for people."""
-    return f"at {frame.f_code.co_filename}:{frame.f_lineno}"
