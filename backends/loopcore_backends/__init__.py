@@ -12,6 +12,7 @@ DECLARED: Final = {
     "iocp": "loopcore_backends.iocp:IocpBackend",
     "proactor": "loopcore_backends.proactor:ProactorBackend",
     "uring": "loopcore_backends.uring:UringBackend",
+    "sim": "loopcore_backends.sim:SimBackend",
 }
 """The entry points again, for a copy of loopcore without its metadata: frozen, vendored, or on PYTHONPATH."""
 

@@ -1,6 +1,8 @@
 """loopcore's pytest plugin: found by its entry point, and light, because every pytest with loopcore installed loads it.
 
     pytest --loopcore-backend poll        LOOPCORE_BACKEND for this run: every loop of loopcore's uses it
+    pytest --loopcore-sim --seeds 100     each test in simulations, on up to 100 schedules (loopcore.sim.testing)
+    pytest --loopcore-sim-replay TOKEN    one test, on the schedule of the token
     loop_factory                          fixture: makes loops, for asyncio.Runner, pytest-asyncio, anyio
     loopcore_no_leaks                     fixture: fails a test that leaves a descriptor, thread, task or error behind
 
@@ -20,20 +22,58 @@ pytest.register_assert_rewrite("loopcore.testing.conformance")
 
 VARIABLE = "LOOPCORE_BACKEND"
 CONTRACT = "loopcore.testing.conformance.contract"
+SEEDS = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --loopcore-backend."""
-    parser.getgroup("loopcore").addoption(
+    """Add --loopcore-backend, --loopcore-sim, --seeds and --loopcore-sim-replay."""
+    group = parser.getgroup("loopcore")
+    group.addoption(
         "--loopcore-backend", metavar="NAME", help=f"what loopcore's loops wait with; sets {VARIABLE} for this run"
+    )
+    group.addoption(
+        "--loopcore-sim", action="store_true", help="run each test in simulations: on simulated time, on many schedules"
+    )
+    group.addoption(
+        "--seeds",
+        dest="loopcore_sim_seeds",
+        type=int,
+        default=SEEDS,
+        metavar="N",
+        help=f"with --loopcore-sim: schedules to try for each test, first asyncio's own order (default: {SEEDS})",
+    )
+    group.addoption(
+        "--loopcore-sim-replay", metavar="TOKEN", help="run one test in a simulation, on the schedule of a failure"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Apply the option, and refuse a backend that cannot run here before any test has run on another."""
+    """Apply the options, and refuse a backend that cannot run here before any test has run on another."""
+    if config.getoption("--loopcore-sim", default=False) or config.getoption("--loopcore-sim-replay", default=None):
+        _simulate(config)
     name = config.getoption("--loopcore-backend", default=None)
-    if name is None:
-        return
+    if name is not None:
+        _use_backend(config, name)
+
+
+def _simulate(config: pytest.Config) -> None:
+    seeds = config.getoption("loopcore_sim_seeds")
+    if seeds < 1:
+        raise pytest.UsageError(f"--seeds is 1 or more, this is {seeds}")
+    from loopcore.errors import UsageError
+    from loopcore.sim.tape import Tape
+    from loopcore.sim.testing import SimulationPlugin
+
+    token = config.getoption("--loopcore-sim-replay")
+    if token is not None:
+        try:
+            Tape.from_token(token)
+        except UsageError as exc:
+            raise pytest.UsageError(str(exc)) from None
+    config.pluginmanager.register(SimulationPlugin(seeds, token), "loopcore-sim")
+
+
+def _use_backend(config: pytest.Config, name: str) -> None:
     from loopcore.errors import LoopcoreError
     from loopcore.selection.discovery import choose_backend
 

@@ -2,13 +2,13 @@
 
 import errno
 import os
-import stat
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from loopcore.ports.interest import READ, WRITE
-from loopcore_backends.sim.descriptors import Description, error, is_simulated
+from loopcore_backends.sim.descriptors import Description, error, is_simulated, scatter
 from loopcore_backends.sim.pipes import make_pipe
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
             world.block(lambda: description.is_ready(interest))
 
     def read(fd: int, size: int) -> bytes:
+        if size < 0:
+            raise error(errno.EINVAL)
         description = table.get(fd)
         data: bytes = retry(description, lambda: description.read(size), READ)
         return data
@@ -48,35 +50,25 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         description = table.get(fd)
         view = memoryview(data).cast("B")
         size: int = retry(description, lambda: description.write(view), WRITE)
+        while description.blocking and 0 < size < len(view):  # write(2) that blocks takes it all
+            try:
+                size += retry(description, partial(description.write, view[size:]), WRITE)
+            except OSError:
+                break  # the next call reports it
         return size
 
     def readv(fd: int, buffers: Any) -> int:
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         data = read(fd, sum(map(len, views)))
-        rest = memoryview(data)
-        for view in views:
-            size = min(len(view), len(rest))
-            view[:size], rest = rest[:size], rest[size:]
+        scatter(data, views)
         return len(data)
 
     def set_blocking(fd: int, blocking: bool) -> None:
         table.get(fd).blocking = bool(blocking)
 
     def set_inheritable(fd: int, inheritable: bool) -> None:
-        table.get(fd).inheritable = bool(inheritable)
-
-    def fstat(fd: int) -> os.stat_result:
-        kind = table.get(fd).kind
-        mode = {"pipe": stat.S_IFIFO, "socket": stat.S_IFSOCK}.get(kind, stat.S_IFREG) | 0o600
-        return os.stat_result((mode, fd, 0, 1, 1000, 1000, 0, 0, 0, 0))
-
-    def lseek(fd: int, *_: Any) -> int:
         table.get(fd)
-        raise error(errno.ESPIPE)
-
-    def sendfile(fd: int, *_: Any) -> int:
-        table.get(fd)
-        raise error(errno.EINVAL)  # as for files that sendfile(2) cannot send: callers copy instead
+        table.set_inheritable(fd, inheritable)
 
     def pipe() -> tuple[int, int]:
         reader, writer = make_pipe(world.host)
@@ -86,7 +78,21 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         pair = pipe()
         for fd in pair:
             table.get(fd).blocking = not flags & os.O_NONBLOCK
+            table.set_inheritable(fd, not flags & os.O_CLOEXEC)
         return pair
+
+    def dup2(fd: int, other: int, inheritable: bool = True) -> int:
+        table.dup2(fd, other)
+        if fd != other:
+            table.set_inheritable(other, inheritable)
+        return other
+
+    def isatty(fd: int) -> bool:
+        try:
+            table.get(fd)
+        except OSError:
+            pass  # isatty(3) says no
+        return False
 
     replace("read", read)
     replace("write", write)
@@ -94,15 +100,12 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
     replace("writev", lambda fd, buffers: write(fd, b"".join(bytes(buffer) for buffer in buffers)))
     replace("close", table.close)
     replace("dup", table.dup)
-    replace("dup2", lambda fd, other, inheritable=True: table.dup2(fd, other))
+    replace("dup2", dup2)
     replace("set_blocking", set_blocking)
     replace("get_blocking", lambda fd: table.get(fd).blocking)
     replace("set_inheritable", set_inheritable)
-    replace("get_inheritable", lambda fd: table.get(fd).inheritable)
-    replace("fstat", fstat)
-    replace("lseek", lseek)
-    replace("sendfile", sendfile)
-    replace("isatty", lambda fd: table.get(fd) is None)
+    replace("get_inheritable", table.is_inheritable)
+    replace("isatty", isatty)
     found.append((os, "pipe", pipe))
     if hasattr(os, "pipe2"):
         found.append((os, "pipe2", pipe2))

@@ -1,8 +1,8 @@
 """Random numbers of the program, all from the tape's stream "program", and other numbers that vary between runs.
 
 The module `random` gets another global generator. `secrets`, `random.SystemRandom` and `uuid.uuid4` read `os.urandom`,
-which reads the stream, as does a `random.Random` that is made without a seed. Real everywhere: the randomness that
-OpenSSL uses inside a TLS handshake, and NumPy's.
+which reads the stream, as does a `random.Random` that is made without a seed. Not replaced: the random numbers
+that OpenSSL uses in a TLS handshake, and NumPy's.
 """
 
 import itertools
@@ -41,10 +41,10 @@ def replacements(world: WorldView) -> list[Replacement]:
         return stream.randbytes(n)
 
     def node() -> int:
-        # The multicast bit says that this is no hardware address (RFC 9562, section 6.10).
+        # The multicast bit marks a node that has no hardware address (RFC 9562, section 6.10).
         return int.from_bytes(blake2b(world.host.name.encode(), digest_size=6).digest()) | 1 << 40
 
-    generator = random.Random(stream.getrandbits(256))
+    generator = world.tape.stream("random")
     places: list[Replacement] = [
         *((random, name, getattr(generator, name)) for name in _METHODS if name != "seed"),
         (random, "seed", seed_generator),

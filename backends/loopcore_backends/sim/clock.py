@@ -30,7 +30,7 @@ EPOCH = 1_700_000_000.0
 UPTIME = 100_000.0
 """Monotonic time in seconds at the start of a simulation.
 
-Not 0.0: programs take `last = 0.0` for "long ago", as it is on any machine that has run for a day.
+Not 0.0: programs that set `last = 0.0` mean "long ago", which holds on a machine that has run for a day.
 """
 
 _localtime, _gmtime, _ctime, _asctime, _strftime = time.localtime, time.gmtime, time.ctime, time.asctime, time.strftime
@@ -166,7 +166,7 @@ def _of_clock(clocks: Clocks, clock: int) -> tuple[Callable[[], float], Callable
 class _MakesReal(StandsFor):
     """Metaclass of a stand-in whose instances are of the real class.
 
-    So they are compared, added and recognized by C code as ever, also after the simulation.
+    So C code recognizes, compares and adds them, also after the simulation.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
 """The garbage collector in a simulation: it runs at fixed steps, since finalizers are part of the program.
 
-When CPython collects by itself depends on what ran in the process before.
+When automatic collection runs depends on what ran in the process before.
 """
 
 import gc
@@ -12,7 +12,7 @@ EVERY: Final = 1_000
 """Waits of the world between two collections."""
 
 _OF_PYTHON: Final = 2_000
-"""More frozen objects than this are the program's: Python 3.12 freezes some hundred of its own when it starts."""
+"""With as many frozen objects, the program has called gc.freeze. Python 3.12 freezes a few hundred when it starts."""
 
 
 @contextmanager

@@ -1,17 +1,33 @@
-"""Datagram sockets: udp(7), and unix(7) of the type SOCK_DGRAM."""
+"""Datagram sockets: udp(7), and unix(7) of the type SOCK_DGRAM.
+
+States, errors and readiness are those of Linux (net/ipv4/udp.c, net/unix/af_unix.c, net/core/datagram.c).
+"""
 
 import errno
 import socket
 from collections import deque
 from typing import Any, Final
 
-from loopcore.ports.interest import ERROR, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import Description, error
-from loopcore_backends.sim.network import is_any
-from loopcore_backends.sim.streams import any_address, empty_address, full_address, path_of, show_bytes
+from loopcore_backends.sim.network import BROADCAST, is_any
+from loopcore_backends.sim.streams import (
+    BOTH,
+    RECEIVING,
+    SENDING,
+    any_address,
+    empty_address,
+    full_address,
+    mapped,
+    path_of,
+    show_bytes,
+)
+from loopcore_backends.sim.unix import bind_name, find_name, forget_name
 
-_BUFFER: Final = 212_992
+BUFFER: Final = 212_992
 _LARGEST: Final = 65_507
+_LONGEST_QUEUE: Final = 512
+"""net.unix.max_dgram_qlen, as systemd sets it."""
 
 
 class DatagramSocket(Description):
@@ -29,99 +45,168 @@ class DatagramSocket(Description):
         self.local: Any = empty_address(family)
         self.remote: Any = None
         self.error = 0
-        self.peer: DatagramSocket | None = None
-        """The other end of a socketpair."""
+        self.shut = 0
         self._is_bound = False
         self._inbox: deque[tuple[bytes, Any]] = deque()
         self._size = 0
 
-    @property
-    def shares_port(self) -> bool:
-        """Whether another socket may be bound to the same port (SO_REUSEADDR, SO_REUSEPORT)."""
-        options = self.options
-        return bool(
-            options.get((socket.SOL_SOCKET, socket.SO_REUSEPORT))
-            or options.get((socket.SOL_SOCKET, socket.SO_REUSEADDR))
-        )
-
     def bind(self, address: Any) -> None:
         """bind(2)."""
-        if self._is_bound:
-            raise error(errno.EINVAL)
-        if self.family == socket.AF_UNIX:
-            path = path_of(address)
-            if path in self.host.unix_names:
-                raise error(errno.EADDRINUSE)
-            if not path.startswith("\0") and self.host.disk is not None:
-                self.host.disk.make_socket(path)
-            self.host.unix_names[path] = self
-            self.local = path
-        else:
-            ip, port = str(address[0]) or any_address(self.family), address[1]
-            if not is_any(ip) and self.host.world.network.host_at(ip, self.host) is not self.host:
-                raise error(errno.EADDRNOTAVAIL)
-            self.local = full_address(self.family, ip, port)
-            self.local = full_address(self.family, ip, self.host.ports.bind(self, ip, port))
-        self._is_bound = True
+        raise NotImplementedError
 
     def connect(self, address: Any) -> None:
         """connect(2): the address that `write` sends to, and the only one that is heard."""
-        if self.family == socket.AF_UNIX:
-            self.remote = path_of(address)
-            self._named(self.remote)
-            return
-        ip = str(address[0])
-        target = self.host.world.network.host_at(ip, self.host)
-        if not self._is_bound:
-            own = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
-            self.bind((any_address(self.family) if is_any(own) else own, 0))
-        self.remote = full_address(self.family, ip, address[1])
+        raise NotImplementedError
 
-    def read(self, size: int) -> bytes:
-        return self.receive(size)[0]
+    def peer_name(self) -> Any:
+        """getpeername(2)."""
+        raise NotImplementedError
+
+    def send_to(self, data: "bytes | memoryview", address: Any) -> int:
+        """sendto(2)."""
+        raise NotImplementedError
+
+    def listen(self, backlog: int) -> None:
+        """listen(2)."""
+        raise error(errno.EOPNOTSUPP)
+
+    def accept(self) -> Any:
+        """accept(2)."""
+        raise error(errno.EOPNOTSUPP)
+
+    def read(self, size: int, *, peek: bool = False) -> bytes:
+        return self.receive(size, peek=peek)[0][:size]
 
     def receive(self, size: int, *, peek: bool = False) -> tuple[bytes, Any]:
-        """recvfrom(2): return a datagram, truncated to `size`, and the address it came from."""
-        if self.error:
-            number, self.error = self.error, 0
-            raise error(number)
+        """recvfrom(2): return a datagram, whole even where it is longer than `size`, and where it came from."""
+        self._raise_pending()
         if not self._inbox:
             raise error(errno.EAGAIN)
         data, address = self._inbox[0]
         if not peek:
             self._inbox.popleft()
             self._size -= len(data)
-            if self.peer is not None:
-                self.peer.changed()
-            self._let_senders_go_on()
-        return data[:size], address
+            self._has_room()
+        return data, address
+
+    def _has_room(self) -> None:
+        """A datagram was taken out of the inbox."""
+
+    def take_in(self, data: bytes, origin: Any) -> bool:
+        """Put a datagram into the inbox; return False if there is no room for it."""
+        if self._size + len(data) > self._buffer(socket.SO_RCVBUF) or len(self._inbox) > _LONGEST_QUEUE:
+            return False
+        self._inbox.append((data, origin))
+        self._size += len(data)
+        self.changed()
+        return True
+
+    def _buffer(self, option: int) -> int:
+        size: int = self.options.get((socket.SOL_SOCKET, option), BUFFER)
+        return size
+
+    def take_error(self) -> int:
+        """Return the pending error, and forget it (SO_ERROR)."""
+        number, self.error = self.error, 0
+        return number
+
+    def _raise_pending(self) -> None:
+        if self.error:
+            raise error(self.take_error())
+
+    def _check_sending(self) -> None:
+        self._raise_pending()
+        if self.shut & SENDING:
+            raise error(errno.EPIPE)
+
+    def poll(self) -> int:
+        bits = WRITE if self._is_writable() else 0
+        if self._inbox or self.shut & RECEIVING:
+            bits |= READ
+        if self.shut == BOTH:
+            bits |= HANGUP
+        if self.error:
+            bits |= ERROR
+        return bits
+
+    def _is_writable(self) -> bool:
+        return True
+
+    def shutdown(self, how: int) -> None:
+        """shutdown(2)."""
+        if how not in (socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR):
+            raise error(errno.EINVAL)
+        self.shut |= how + 1
+        self.changed()
+
+
+class UdpSocket(DatagramSocket):
+    """A socket of AF_INET or AF_INET6 and SOCK_DGRAM."""
+
+    is_exclusive = False
+
+    @property
+    def reuses_address(self) -> bool:
+        """SO_REUSEADDR."""
+        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEADDR)))
+
+    @property
+    def reuses_port(self) -> bool:
+        """SO_REUSEPORT."""
+        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEPORT)))
+
+    def bind(self, address: Any) -> None:
+        if self._is_bound:
+            raise error(errno.EINVAL)
+        self.local = self.host.bind_port(self, address)
+        self._is_bound = True
+
+    def connect(self, address: Any) -> None:
+        ip = str(address[0])
+        target = self.host.world.network.host_at(ip, self.host)
+        if is_any(ip):
+            ip = "127.0.0.1" if self.family == socket.AF_INET else "::1"
+        own = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
+        if not self._is_bound:
+            self.bind((own, 0))
+        elif is_any(self.local[0]):
+            self.local = full_address(self.family, own, self.local[1])
+        self.remote = full_address(self.family, ip, address[1])
+
+    def peer_name(self) -> Any:
+        if self.remote is None:
+            raise error(errno.ENOTCONN)
+        return self.remote
+
+    def shutdown(self, how: int) -> None:
+        super().shutdown(how)  # Linux marks the socket, and reports the error
+        if self.remote is None:
+            raise error(errno.ENOTCONN)
 
     def write(self, data: "bytes | memoryview") -> int:
-        if self.peer is not None:
-            return self._hand_over(self.peer, bytes(data))
         if self.remote is None:
             raise error(errno.EDESTADDRREQ)
         return self.send_to(data, self.remote)
 
     def send_to(self, data: "bytes | memoryview", address: Any) -> int:
         """sendto(2). Nobody says whether it arrives."""
-        if self.error:
-            number, self.error = self.error, 0
-            raise error(number)
-        payload = bytes(data)
-        if self.family == socket.AF_UNIX:
-            return self._hand_over(self._named(path_of(address)), payload)
-        if len(payload) > _LARGEST:
+        if not address[1]:
+            raise error(errno.EINVAL)
+        if len(data) > _LARGEST:
             raise error(errno.EMSGSIZE)
+        if address[0] == BROADCAST and not self.options.get((socket.SOL_SOCKET, socket.SO_BROADCAST)):
+            raise error(errno.EACCES)
+        payload = bytes(data)
         world = self.host.world
         network = world.network
         target = network.host_at(str(address[0]), self.host)
+        self._check_sending()
         if not self._is_bound:
             self.bind((any_address(self.family), 0))
-        origin = self._origin(str(address[0]), target)
         ip = str(address[0])
         if is_any(ip):
             ip = "127.0.0.1" if self.family == socket.AF_INET else "::1"
+        origin = self._origin(ip, target)
         flow = world.new_flow()
         label = f"datagram {show_bytes(payload)} from {self.host.name} to {target.name}"
         world.note("send", f"datagram {show_bytes(payload)}", target.name, flow, self.host.name)
@@ -143,9 +228,7 @@ class DatagramSocket(Description):
     def _origin(self, ip: str, target: Any) -> Any:
         if not is_any(self.local[0]):
             return self.local
-        own = self.host.addresses[self.family == socket.AF_INET6]
-        if target is self.host:
-            own = ("::1" if self.family == socket.AF_INET6 else "127.0.0.1") if is_any(ip) else ip
+        own = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
         return full_address(self.family, own, self.local[1])
 
     def _deliver(self, target: Any, ip: str, port: int, data: bytes, origin: Any, flow: int) -> None:
@@ -153,11 +236,15 @@ class DatagramSocket(Description):
         if network.is_cut(self.host, target):
             return
         found = target.ports.find(self.family, self.type, ip, port, lambda sock: sock.hears(origin))
+        if not found and self.family == socket.AF_INET:
+            origin = mapped(origin)
+            found = target.ports.find(socket.AF_INET6, self.type, "::", port, lambda sock: sock.hears_both(origin))
         if not found:
             if self.remote is not None and self.references and not network.is_cut(target, self.host):
                 self.error = errno.ECONNREFUSED  # ICMP: port unreachable
                 self.changed()
             return
+        found.sort(key=lambda sock: sock.remote is None)  # one that is connected to the sender comes first
         if found[0].take_in(data, origin):
             self.host.world.note("arrive", f"datagram {show_bytes(data)}", self.host.name, flow, target.name)
 
@@ -165,60 +252,83 @@ class DatagramSocket(Description):
         """Return whether this socket gets datagrams from `origin`."""
         return self.remote is None or tuple(self.remote[:2]) == tuple(origin[:2])
 
-    def take_in(self, data: bytes, origin: Any) -> bool:
-        """Put a datagram into the inbox; return False if it is full, and the datagram is lost."""
-        if self._size + len(data) > _BUFFER:
-            return False
-        self._inbox.append((data, origin))
-        self._size += len(data)
-        self.changed()
-        return True
+    def hears_both(self, origin: Any) -> bool:
+        """Return whether this socket of IPv6 gets datagrams from `origin`, an address of IPv4."""
+        return self.hears(origin) and not self.options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
 
-    def _hand_over(self, other: "DatagramSocket", data: bytes) -> int:
+    def close(self) -> None:
+        self.host.ports.unbind(self)
+
+
+class UnixDatagramSocket(DatagramSocket):
+    """A socket of AF_UNIX and SOCK_DGRAM."""
+
+    def __init__(self, host: Any, family: int, proto: int = 0) -> None:
+        super().__init__(host, family, proto)
+        self.peer: UnixDatagramSocket | None = None
+
+    def bind(self, address: Any) -> None:
+        if self._is_bound:
+            raise error(errno.EINVAL)
+        self.local = bind_name(self, path_of(address))
+        self._is_bound = True
+
+    def connect(self, address: Any) -> None:
+        other = find_name(self, path_of(address))
+        self._check_peer(other)
+        self.peer = other
+        self.remote = other.local
+        self.changed()
+
+    def peer_name(self) -> Any:
+        if self.peer is None:
+            raise error(errno.ENOTCONN)
+        return "" if self.remote is None else self.remote
+
+    def write(self, data: "bytes | memoryview") -> int:
+        if self.peer is None:
+            raise error(errno.ENOTCONN)
+        return self._hand_over(self.peer, bytes(data))
+
+    def send_to(self, data: "bytes | memoryview", address: Any) -> int:
+        return self._hand_over(find_name(self, path_of(address)), bytes(data))
+
+    def _hand_over(self, other: "UnixDatagramSocket", data: bytes) -> int:
+        if len(data) > self._buffer(socket.SO_SNDBUF) - 32:
+            raise error(errno.EMSGSIZE)
+        self._check_sending()
         if not other.references:
+            if other is self.peer:
+                self.peer = None
             raise error(errno.ECONNREFUSED)
+        self._check_peer(other)
+        if other.shut & RECEIVING:
+            raise error(errno.EPIPE)
         if not other.take_in(data, self.local or None):
             self.host.full_datagram_sockets.append(self)
             raise error(errno.EAGAIN)
         return len(data)
 
-    def _let_senders_go_on(self) -> None:
+    def _check_peer(self, other: "UnixDatagramSocket") -> None:
+        if other.peer is not None and other.peer is not self:
+            raise error(errno.EPERM)
+
+    def _has_room(self) -> None:
         waiting, self.host.full_datagram_sockets = self.host.full_datagram_sockets, []
         for sender in waiting:
             sender.changed()
 
-    def _named(self, path: str) -> "DatagramSocket":
-        found = self.host.unix_names.get(path)
-        if found is None:
-            is_there = self.host.disk is not None and self.host.disk.has_socket(path)
-            raise error(errno.ECONNREFUSED if is_there else errno.ENOENT)
-        if not isinstance(found, DatagramSocket):
-            raise error(errno.EPROTOTYPE)
-        return found
-
-    def poll(self) -> int:
-        bits = WRITE
-        if self.family == socket.AF_UNIX and self.peer is not None and self.peer._size > _BUFFER // 2:
-            bits = 0
-        if self._inbox:
-            bits |= READ
-        if self.error:
-            bits |= READ | ERROR
-        return bits
-
-    def shutdown(self, how: int) -> None:
-        """shutdown(2): only a connected socket can be."""
-        if self.remote is None and self.peer is None:
-            raise error(errno.ENOTCONN)
-
-    def take_error(self) -> int:
-        """Return the pending error, and forget it (SO_ERROR)."""
-        number, self.error = self.error, 0
-        return number
+    def _is_writable(self) -> bool:
+        peer = self.peer
+        if peer is None or not peer.references:
+            return True
+        is_writable = peer._size * 4 <= BUFFER and len(peer._inbox) <= _LONGEST_QUEUE
+        if not is_writable and self not in self.host.full_datagram_sockets:
+            self.host.full_datagram_sockets.append(self)
+        return is_writable
 
     def close(self) -> None:
-        self.host.ports.unbind(self)
-        if isinstance(self.local, str) and self.host.unix_names.get(self.local) is self:
-            del self.host.unix_names[self.local]
-        if self.peer is not None:
-            self.peer.changed()
+        forget_name(self)
+        self._inbox.clear()
+        self._size = 0
+        self._has_room()

@@ -20,8 +20,9 @@ class Description:
         self.host = host
         self.references = 0
         self.blocking = True
-        self.inheritable = False
-        self._listeners: list[Any] = []
+        self.changes = 0
+        """How often `changed` was called."""
+        self._listeners: dict[Any, None] = {}
 
     def read(self, size: int) -> bytes:
         """Return at most `size` bytes, b"" at the end."""
@@ -47,13 +48,17 @@ class Description:
 
     def listen_for_change(self, listener: Any) -> None:
         """Have `listener.changed(self)` called, once, at the next change."""
-        if listener not in self._listeners:
-            self._listeners.append(listener)
+        self._listeners[listener] = None
+
+    def stop_listening(self, listener: Any) -> None:
+        """Take `listen_for_change` back. Idempotent."""
+        self._listeners.pop(listener, None)
 
     def changed(self) -> None:
         """Tell those who wait: a call that would have blocked may succeed now."""
+        self.changes += 1
         if self._listeners:
-            listeners, self._listeners = self._listeners, []
+            listeners, self._listeners = self._listeners, {}
             for listener in listeners:
                 listener.changed(self)
 
@@ -63,6 +68,7 @@ class Descriptors:
 
     def __init__(self) -> None:
         self._table: dict[int, Description] = {}
+        self._inheritable: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._table)
@@ -83,6 +89,15 @@ class Descriptors:
         except KeyError:
             raise error(errno.EBADF) from None
 
+    def is_inheritable(self, fd: int) -> bool:
+        """Return whether a new process would get `fd`: a property of the number, not of the description."""
+        self.get(fd)
+        return fd in self._inheritable
+
+    def set_inheritable(self, fd: int, inheritable: bool) -> None:
+        """Set whether a new process gets `fd`."""
+        (self._inheritable.add if inheritable else self._inheritable.discard)(fd)
+
     def dup(self, fd: int) -> int:
         """Return another number for the same description."""
         return self.install(self.get(fd))
@@ -101,6 +116,7 @@ class Descriptors:
         """Free the number; with the last one the description is closed."""
         description = self.get(fd)
         del self._table[fd]
+        self._inheritable.discard(fd)
         self._release(description)
 
     def close_all_of(self, host: Any) -> None:
@@ -136,3 +152,11 @@ def is_simulated(fd: object) -> bool:
 def error(number: int) -> OSError:
     """Return the OSError of this errno, of the subclass that Python gives it."""
     return OSError(number, os.strerror(number))
+
+
+def scatter(data: bytes, views: "list[memoryview]") -> None:
+    """Fill `views`, one after the other, with `data`."""
+    rest = memoryview(data)
+    for view in views:
+        size = min(len(view), len(rest))
+        view[:size], rest = rest[:size], rest[size:]

@@ -1,11 +1,16 @@
 """A host: a name, addresses, ports, a disk, a clock that may be wrong, and a program on a loop of its own."""
 
+import errno
 import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from loopcore_backends.sim.network import Ports
+from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.files.disk import Disk
+from loopcore_backends.sim.files.system import new_disk
+from loopcore_backends.sim.network import Ports, is_any, is_own
 from loopcore_backends.sim.signals import Signals
+from loopcore_backends.sim.streams import any_address, full_address
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
@@ -29,7 +34,7 @@ class Host:
         self.unix_names: dict[str, Any] = {}
         self.full_datagram_sockets: list[Any] = []
         """Unix sockets that wait until another one has room for a datagram."""
-        self.disk: Any = None
+        self._disk: Disk | None = None
         self.signals = Signals()
         self.is_on = True
         self.is_paused = False
@@ -46,6 +51,13 @@ class Host:
 
     def __repr__(self) -> str:
         return f"<Host {self.name}>"
+
+    @property
+    def disk(self) -> Disk:
+        """Its files; made when a program first asks for one."""
+        if self._disk is None:
+            self._disk = new_disk(self)
+        return self._disk
 
     # --- its program --------------------------------------------------------------------------------
 
@@ -86,6 +98,13 @@ class Host:
             if not task.cancelled():
                 task.result()
 
+    def bind_port(self, sock: Any, address: Any) -> Any:
+        """Bind a socket of TCP or UDP; return its address. Raises OSError: EADDRNOTAVAIL, EADDRINUSE."""
+        ip, port = str(address[0]) or any_address(sock.family), address[1]
+        if not is_any(ip) and not is_own(ip) and ip not in self.addresses:
+            raise error(errno.EADDRNOTAVAIL)
+        return full_address(sock.family, ip, self.ports.bind(sock, ip, port))
+
     def listener_for(self, family: int, ip: str, port: int) -> Any:
         """Return the socket that listens at this address, None if none does."""
         found = self.ports.find(family, socket.SOCK_STREAM, ip, port, _listens)
@@ -107,6 +126,8 @@ class Host:
         self.world.note("crash", "the process ends", host=self.name)
         self._abandon()
         self.world.descriptors.close_all_of(self)
+        if self._disk is not None:
+            self._disk.end_process()
 
     def power_cut(self) -> None:
         """Take its power: nobody is told, and what was not synced may be lost, torn or kept."""
@@ -116,8 +137,8 @@ class Host:
         self.world.descriptors.forget_all_of(self)
         self.ports.clear()
         self.unix_names.clear()
-        if self.disk is not None:
-            self.disk.power_cut(self.world.tape.choose)
+        if self._disk is not None:
+            self._disk.power_cut(self.world.tape.choose)
 
     def restart(self, main: Callable[[], Coroutine[Any, Any, Any]] | None = None) -> None:
         """Run its program again, against the disk as it is. Raises ValueError if it never had one."""

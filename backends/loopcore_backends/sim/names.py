@@ -1,17 +1,17 @@
 """Names: getaddrinfo(3) and its relatives over the hosts of the simulation."""
 
-import errno
 import socket
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.network import BROADCAST
 from loopcore_backends.sim.streams import full_address
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
 
-_KINDS = ((socket.SOCK_STREAM, socket.IPPROTO_TCP), (socket.SOCK_DGRAM, socket.IPPROTO_UDP))
+_KINDS = ((socket.SOCK_STREAM, socket.IPPROTO_TCP), (socket.SOCK_DGRAM, socket.IPPROTO_UDP), (socket.SOCK_RAW, 0))
+_EAI_ADDRFAMILY = getattr(socket, "EAI_ADDRFAMILY", -9)
 
 
 def unknown(name: object) -> socket.gaierror:
@@ -27,6 +27,8 @@ def numeric(world: "World", family: int, address: Any) -> Any:
         return address
     if not isinstance(address, tuple):
         raise TypeError(f"AF_INET address must be tuple, not {type(address).__name__}")
+    if not 2 <= len(address) <= (4 if family == socket.AF_INET6 else 2):
+        raise TypeError("AF_INET address must be a pair (host, port)")
     host, port = address[0], address[1]
     if not isinstance(port, int):
         raise TypeError("an integer is required")
@@ -36,7 +38,7 @@ def numeric(world: "World", family: int, address: Any) -> Any:
     if name == "":
         return full_address(family, "::" if family == socket.AF_INET6 else "0.0.0.0", port)
     if name == "<broadcast>":
-        raise error(errno.ENETUNREACH)
+        return full_address(family, BROADCAST, port)
     for found in world.network.addresses_of(name, world.host) or ():
         if (":" in found) == (family == socket.AF_INET6):
             return full_address(family, found, port)
@@ -57,6 +59,7 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         if host is None and port is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         name = host.decode() if isinstance(host, (bytes, bytearray)) else host
+        is_numeric = False
         if name is None:
             found: list[str] | None = ["0.0.0.0", "::"] if flags & socket.AI_PASSIVE else ["127.0.0.1", "::1"]
         else:
@@ -78,6 +81,8 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
                     target = full_address(own, address, number)
                     entries.append((own, kind, protocol, canonical, target))
         if not entries:
+            if name is not None and is_numeric:
+                raise socket.gaierror(_EAI_ADDRFAMILY, "Address family for hostname not supported")
             raise socket.gaierror(socket.EAI_FAMILY, "ai_family not supported")
         return entries
 

@@ -5,6 +5,7 @@ the sender gives up. Datagrams are lost, doubled and overtaken.
 """
 
 import errno
+import socket
 from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -23,8 +24,13 @@ SYN_RETRIES: Final = 6
 """A connect is repeated so often, after 1, 2, 4 ... seconds: ETIMEDOUT after 127 s."""
 LOOPBACK_DELAYS: Final = (0.0, 0.0001, 0.005, 0.05)
 LINK_DELAYS: Final = (0.001, 0.0001, 0.01, 0.1)
+TIME_WAIT: Final = 60_000_000_000
+"""Nanoseconds that a port stays busy whose connection was closed from this side."""
+BROADCAST: Final = "255.255.255.255"
 _EPHEMERAL: Final = 32_768
 _LAST_PORT: Final = 60_999
+
+_Key = tuple[Any, Any, int]
 
 
 class Link:
@@ -208,29 +214,61 @@ class Ports:
     """The bound sockets of one host, by family and protocol."""
 
     def __init__(self) -> None:
-        self._bound: dict[tuple[Any, Any, int], list[Any]] = {}
+        self._bound: dict[_Key, list[Any]] = {}
+        self._connected: dict[_Key, dict[Any, None]] = {}
+        """What a listening socket has accepted: it keeps the port busy."""
+        self._lingering: dict[_Key, tuple[str, bool, int]] = {}
+        """TIME_WAIT: address, SO_REUSEADDR, and until when, in nanoseconds."""
         self._next = _EPHEMERAL
 
     def bind(self, sock: Any, address: str, port: int) -> int:
         """Bind `sock`; return the port, a free one for 0. Raises OSError(EADDRINUSE)."""
-        if not port:
+        if port:
+            self.check(sock, address, port)
+        else:
             port = self._free_port(sock)
-        key = sock.family, sock.type, port
-        for other in self._bound.get(key, ()):
-            overlaps = is_any(address) or is_any(other.local[0]) or other.local[0] == address
-            shares = sock.shares_port and other.shares_port
-            if overlaps and not shares:
-                raise error(errno.EADDRINUSE)
-        self._bound.setdefault(key, []).append(sock)
+        self._bound.setdefault((sock.family, sock.type, port), []).append(sock)
         return port
 
-    def unbind(self, sock: Any) -> None:
-        """Forget `sock`. Idempotent."""
-        for key, bound in [*self._bound.items()]:
-            if sock in bound:
-                bound.remove(sock)
-                if not bound:
-                    del self._bound[key]
+    def check(self, sock: Any, address: str, port: int) -> None:
+        """Raise OSError(EADDRINUSE) if another socket does not let `sock` have the address as well."""
+        for family in (socket.AF_INET, socket.AF_INET6):
+            key = family, sock.type, port
+            for other in (*self._bound.get(key, ()), *self._connected.get(key, ())):
+                if other is sock or not _overlap(sock, address, other, other.local[0]):
+                    continue
+                if sock.reuses_port and other.reuses_port:
+                    continue
+                if not (sock.reuses_address and other.reuses_address) or other.is_exclusive:
+                    raise error(errno.EADDRINUSE)
+        lingering = self._lingering.get((sock.family, sock.type, port))
+        if lingering is not None:
+            old, reuses_address, until = lingering
+            if until <= sock.host.world.now_ns:
+                del self._lingering[sock.family, sock.type, port]
+            elif (is_any(address) or address == old) and not (sock.reuses_address and reuses_address):
+                raise error(errno.EADDRINUSE)
+
+    def adopt(self, sock: Any) -> None:
+        """Note that `sock`, which was accepted, uses its port."""
+        self._connected.setdefault(_key(sock), {})[sock] = None
+
+    def unbind(self, sock: Any, *, lingers: bool = False) -> None:
+        """Forget `sock`; `lingers` if it has closed its connection first. Idempotent."""
+        key = _key(sock)
+        bound = self._bound.get(key, [])
+        connected = self._connected.get(key, {})
+        if sock in bound:
+            bound.remove(sock)
+            if not bound:
+                del self._bound[key]
+        elif sock in connected:
+            del connected[sock]
+            if not connected:
+                del self._connected[key]
+        if lingers:
+            until = sock.host.world.now_ns + TIME_WAIT
+            self._lingering[key] = sock.local[0], sock.reuses_address, until
 
     def find(self, family: Any, kind: Any, address: str, port: int, wanted: Callable[[Any], bool]) -> list[Any]:
         """Return the sockets that get what comes for this address: those bound to it before those bound to any."""
@@ -241,14 +279,31 @@ class Ports:
     def clear(self) -> None:
         """Forget everything: the host has no power."""
         self._bound.clear()
+        self._connected.clear()
+        self._lingering.clear()
 
     def _free_port(self, sock: Any) -> int:
         for _ in range(_LAST_PORT - _EPHEMERAL):
             port = self._next
             self._next = port + 1 if port < _LAST_PORT else _EPHEMERAL
-            if (sock.family, sock.type, port) not in self._bound:
+            keys = [(family, sock.type, port) for family in (socket.AF_INET, socket.AF_INET6)]
+            if not any(key in self._bound or key in self._connected for key in keys):
                 return port
         raise error(errno.EADDRINUSE)
+
+
+def _key(sock: Any) -> _Key:
+    return sock.family, sock.type, sock.local[1]
+
+
+def _overlap(one: Any, address: str, other: Any, other_address: str) -> bool:
+    if one.family == other.family:
+        return is_any(address) or is_any(other_address) or address == other_address
+    new_is_6 = one.family == socket.AF_INET6
+    six, its_address, four_address = (one, address, other_address) if new_is_6 else (other, other_address, address)
+    if six.options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)):
+        return False
+    return is_any(its_address) or its_address in (f"::ffff:{four_address}", "::ffff:0.0.0.0")
 
 
 def is_any(address: str) -> bool:

@@ -1,18 +1,31 @@
-"""Pipes: pipe(7)."""
+"""Pipes: pipe(7).
+
+As in Linux, a pipe is a ring of pages: a write goes to the end of the last page if its remainder fits there whole, and
+else to new pages. So writes of up to PIPE_BUF bytes are atomic, and a pipe can be full with less than 64 KiB in it.
+"""
 
 import errno
+from collections import deque
 from typing import Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import Description, error
 
-CAPACITY: Final = 65_536
-_ATOMIC: Final = 4_096
+PAGE: Final = 4_096
+PAGES: Final = 16
+
+
+class _Page:
+    __slots__ = ("data", "begin")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = bytearray(data)
+        self.begin = 0
 
 
 class _Pipe:
     def __init__(self) -> None:
-        self.data = bytearray()
+        self.pages: deque[_Page] = deque()
         self.reader: ReadEnd | None = None
         self.writer: WriteEnd | None = None
 
@@ -29,22 +42,31 @@ class ReadEnd(Description):
 
     def read(self, size: int) -> bytes:
         pipe = self._pipe
-        if not pipe.data:
+        if not size:
+            return b""
+        if not pipe.pages:
             if pipe.writer is None:
                 return b""
             raise error(errno.EAGAIN)
-        data = bytes(pipe.data[:size])
-        del pipe.data[:size]
+        pieces = []
+        while pipe.pages and size:
+            page = pipe.pages[0]
+            piece = bytes(page.data[page.begin : page.begin + size])
+            pieces.append(piece)
+            size -= len(piece)
+            page.begin += len(piece)
+            if page.begin == len(page.data):
+                pipe.pages.popleft()
         if pipe.writer is not None:
             pipe.writer.changed()
-        return data
+        return b"".join(pieces)
 
     def write(self, data: "bytes | memoryview") -> int:
         raise error(errno.EBADF)
 
     def poll(self) -> int:
         pipe = self._pipe
-        return (READ if pipe.data else 0) | (HANGUP if pipe.writer is None else 0)
+        return (READ if pipe.pages else 0) | (HANGUP if pipe.writer is None else 0)
 
     def close(self) -> None:
         self._pipe.reader = None
@@ -67,22 +89,27 @@ class WriteEnd(Description):
 
     def write(self, data: "bytes | memoryview") -> int:
         pipe = self._pipe
+        if not len(data):
+            return 0
         if pipe.reader is None:
             raise error(errno.EPIPE)
-        free = CAPACITY - len(pipe.data)
-        if not free or (len(data) <= _ATOMIC and len(data) > free):  # up to PIPE_BUF bytes are written as a whole
+        taken = 0
+        remainder = len(data) % PAGE
+        if remainder and pipe.pages and len(pipe.pages[-1].data) + remainder <= PAGE:
+            pipe.pages[-1].data += data[:remainder]
+            taken = remainder
+        while taken < len(data) and len(pipe.pages) < PAGES:
+            piece = bytes(data[taken : taken + PAGE])
+            pipe.pages.append(_Page(piece))
+            taken += len(piece)
+        if not taken:
             raise error(errno.EAGAIN)
-        taken = data[:free]
-        pipe.data += taken
-        if taken:
-            pipe.reader.changed()
-        return len(taken)
+        pipe.reader.changed()
+        return taken
 
     def poll(self) -> int:
         pipe = self._pipe
-        if pipe.reader is None:
-            return WRITE | ERROR
-        return WRITE if CAPACITY - len(pipe.data) >= _ATOMIC else 0
+        return (WRITE if len(pipe.pages) < PAGES else 0) | (ERROR if pipe.reader is None else 0)
 
     def close(self) -> None:
         self._pipe.writer = None

@@ -2,7 +2,6 @@
 
 import errno
 import math
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -12,7 +11,9 @@ from loopcore.ports.completion import Completion
 from loopcore.ports.interest import READ, WRITE
 from loopcore.ports.operations import (
     ACCEPT,
+    CLOSE,
     CONNECT,
+    OPEN,
     POLL,
     READ_FILE,
     RECEIVE,
@@ -20,7 +21,10 @@ from loopcore.ports.operations import (
     SEND,
     SEND_TO,
     SHUTDOWN,
+    STAT,
+    SYNC,
     WRITE_FILE,
+    Close,
     Operation,
     name_of,
 )
@@ -29,12 +33,17 @@ from loopcore.sim import current
 from loopcore.sim.tape import Tape
 from loopcore_backends.sim import names
 from loopcore_backends.sim.clock import WorldClock
-from loopcore_backends.sim.descriptors import Description, error
+from loopcore_backends.sim.datagrams import DatagramSocket
+from loopcore_backends.sim.descriptors import Description, error, is_simulated
+from loopcore_backends.sim.files.calls import perform
+from loopcore_backends.sim.files.descriptor import OpenFile
 from loopcore_backends.sim.installing import installed
+from loopcore_backends.sim.replacing import real_functions
 from loopcore_backends.sim.world import SECOND, World
 
 _READS: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE))
 _MULTISHOT: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM))
+_FILE_CODES: Final = frozenset((OPEN, SYNC, STAT, CLOSE))
 _SHOTS: Final = 16
 """The most results of one operation in one wait."""
 
@@ -42,7 +51,7 @@ _SHOTS: Final = 16
 class _Flight:
     """An operation in flight: kept in `operation.slot`."""
 
-    __slots__ = ("port", "operation", "description", "begun", "is_over")
+    __slots__ = ("port", "operation", "description", "begun", "data", "is_over")
 
     def __init__(self, port: "SimBackend", operation: Operation, description: Description) -> None:
         self.port = port
@@ -50,6 +59,8 @@ class _Flight:
         self.description = description
         self.begun: int = 0
         """Bytes sent so far, or 1 once a connect has been sent out."""
+        self.data = b""
+        """What it sends: the program may resize its buffers meanwhile."""
         self.is_over = False
 
     def changed(self, description: Description) -> None:
@@ -58,19 +69,37 @@ class _Flight:
             self.port.try_again(self)
 
 
+class _LentBytes:
+    """Received data as a piece of memory. `view` is no longer valid after `give_back`."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, data: bytes) -> None:
+        self.view: memoryview = memoryview(data)
+
+    def give_back(self) -> None:
+        """Release the memory. A second call has no effect."""
+        try:
+            self.view.release()
+        except BufferError:
+            pass  # another view of it still exists
+
+
 class SimBackend:
     """A completion port over the descriptors of a simulation, for one host's loop."""
 
     name: str = "sim"
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
+        {Capability.FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
     )
     backend_api = (1, 0)
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """It needs nothing of the platform."""
-        return ProbeResult(True)
+        """Say that it runs in simulations only."""
+        if current.is_running():
+            return ProbeResult(True)
+        return ProbeResult(False, "it runs in simulations only: loopcore.sim.run(main), or loopcore sim run FILE")
 
     @classmethod
     def new_world(cls, tape: Tape, loops: Any) -> World:
@@ -82,6 +111,11 @@ class SimBackend:
         """Return a context manager: within it Python's functions are those of `world`."""
         return installed(world)
 
+    @classmethod
+    def outside(cls) -> AbstractContextManager[None]:
+        """Return a context manager: within it Python's functions are the real ones, in this thread."""
+        return real_functions()
+
     def __init__(self) -> None:
         """Wait for what happens in the simulation that runs. Raises UsageError outside one."""
         self._world: Any = current.world()
@@ -91,13 +125,15 @@ class SimBackend:
         self._done: list[Completion] = []
         self._to_try: list[_Flight] = []
         self._in_flight: dict[int, _Flight] = {}
+        self._files: dict[Operation, Any] = {}
+        """Operations of files that have not happened yet, and their events. They cannot be cancelled."""
         self._woken = False
         self._is_closed = False
         self._is_main = self._host is self._world.main
         self._calls: dict[int, Callable[[_Flight], Any]] = {
             ACCEPT: self._accept,
             CONNECT: self._connect,
-            RECEIVE: lambda flight: flight.description.read(flight.operation.limit),  # type: ignore[attr-defined]
+            RECEIVE: _receive,
             SEND: self._send,
             RECEIVE_FROM: self._receive_from,
             SEND_TO: self._send_to,
@@ -115,10 +151,13 @@ class SimBackend:
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight; submit it again after its terminal completion")
         code = operation.code
+        if code in _FILE_CODES or (code in (READ_FILE, WRITE_FILE) and self._is_file(operation.fd)):
+            operation.slot = self
+            label = f"{name_of(code).lower()} of {self._host.name}"
+            self._files[operation] = self._world.after(0.0, lambda: self._perform(operation), label)
+            return
         if code not in self._calls:
             raise UsageError(f"the sim backend does not support {name_of(code)}; see its `capabilities`")
-        if code in (READ_FILE, WRITE_FILE) and operation.offset != -1:  # type: ignore[attr-defined]
-            raise UsageError("the sim backend reads and writes at a file's current position, not at an offset")
         try:
             description = self._world.descriptors.get(operation.fd)
         except OSError as exc:
@@ -126,6 +165,10 @@ class SimBackend:
             self._done.append((operation, exc.with_traceback(None), False))
             return
         flight = operation.slot = _Flight(self, operation, description)
+        if code in (SEND, WRITE_FILE):
+            flight.data = b"".join(operation.buffers)[operation.head :]  # type: ignore[attr-defined]
+        elif code == SEND_TO:
+            flight.data = bytes(operation.buffer)  # type: ignore[attr-defined]
         self._in_flight[id(flight)] = flight
         if code == SEND and not self._is_behind(flight):
             self._try(flight)  # as a program that calls send(2) itself does
@@ -161,7 +204,7 @@ class SimBackend:
     def _look(self, timeout: float | None) -> Sequence[Completion]:
         """The wait of a host whose ticks the world makes: never block, but say when to come back."""
         self._try_all()
-        if not self._woken and not self._done and timeout != 0.0:
+        if not self._woken and not self._has_news() and timeout != 0.0:
             self._host.has_stirred = False
             self._host.wakes_at = None if timeout is None else self._moment(timeout)
         self._woken = False
@@ -181,12 +224,17 @@ class SimBackend:
         for operation, result, more in self._done:
             if not more:
                 unfinished[operation] = None
-            if operation.code == ACCEPT and isinstance(result, int):
-                self._world.descriptors.close(result)
+            if operation.code in (ACCEPT, OPEN) and isinstance(result, int):
+                perform(self._world, Close(result))
+        for operation, event in self._files.items():
+            event.cancel()
+            unfinished[operation] = None
         for flight in self._in_flight.values():
             flight.is_over = True
+            flight.description.stop_listening(flight)
         self._done = []
         self._in_flight.clear()
+        self._files.clear()
         self._to_try.clear()
         for operation in unfinished:
             operation.slot = None
@@ -205,11 +253,15 @@ class SimBackend:
         self._host.has_stirred = True
 
     def _is_ready(self) -> bool:
-        if self._is_closed or self._woken or self._done:
+        if self._is_closed or self._woken:
             return True
         if self._to_try:
             self._try_all()
-        return bool(self._done)
+        return self._has_news()
+
+    def _has_news(self) -> bool:
+        """Return whether something has completed that ends a wait; the success of a quiet operation does not."""
+        return any(not operation.quiet or isinstance(result, OSError) for operation, result, _ in self._done)
 
     def _is_behind(self, flight: _Flight) -> bool:
         """Return whether another operation waits to write to the same descriptor."""
@@ -233,10 +285,14 @@ class SimBackend:
             self._end(flight, error(errno.EBADF))
             return
         for _ in range(_SHOTS):
+            changes = description.changes
             try:
                 result = call(flight)
             except BlockingIOError:
-                description.listen_for_change(flight)
+                if description.changes == changes:
+                    description.listen_for_change(flight)
+                else:  # meanwhile: it may not block any more
+                    self._to_try.append(flight)
                 return
             except OSError as exc:
                 self._end(flight, exc.with_traceback(None))
@@ -252,6 +308,7 @@ class SimBackend:
 
     def _end(self, flight: _Flight, result: Any) -> None:
         flight.is_over = True
+        flight.description.stop_listening(flight)
         self._in_flight.pop(id(flight), None)
         self._done.append((flight.operation, result, False))
 
@@ -266,6 +323,18 @@ class SimBackend:
         if self._is_closed:
             raise BackendClosedError("the sim backend is closed")
 
+    def _is_file(self, fd: int) -> bool:
+        return not is_simulated(fd) or isinstance(self._world.descriptors.get(fd), OpenFile)
+
+    def _perform(self, operation: Operation) -> None:
+        del self._files[operation]
+        host, self._world.host = self._world.host, self._host
+        try:
+            self._done.append((operation, perform(self._world, operation), False))
+        finally:
+            self._world.host = host
+        self._host.has_stirred = True
+
     # --- what the operations do ---------------------------------------------------------------------
 
     def _accept(self, flight: _Flight) -> int:
@@ -273,24 +342,24 @@ class SimBackend:
         self._world.descriptors.get(fd).blocking = False
         return fd
 
-    def _connect(self, flight: _Flight) -> None:
+    def _connect(self, flight: _Flight) -> OSError | None:
         sock: Any = flight.description
+        address = names.numeric(self._world, sock.family, flight.operation.address)  # type: ignore[attr-defined]
         if not flight.begun:
             flight.begun = 1
             try:
-                sock.connect(names.numeric(self._world, sock.family, flight.operation.address))  # type: ignore[attr-defined]
+                sock.connect(address)
+                return None
             except BlockingIOError as exc:
                 if exc.errno != errno.EINPROGRESS:
-                    raise OSError(exc.errno, os.strerror(exc.errno or 0)) from None
-        number = sock.take_error()
-        if number:
-            raise error(number)
+                    return exc.with_traceback(None)  # the queue of a Unix socket is full
         if sock.state == "connecting":
             raise error(errno.EAGAIN)
+        sock.connect(address)  # reports how it ended
+        return None
 
     def _send(self, flight: _Flight) -> int:
-        operation: Any = flight.operation
-        data = b"".join(bytes(buffer) for buffer in operation.buffers)[operation.head :]
+        data = flight.data
         taken = flight.begun
         while taken < len(data) or not data:
             try:
@@ -309,15 +378,17 @@ class SimBackend:
     def _receive_from(self, flight: _Flight) -> Any:
         sock: Any = flight.description
         limit: int = flight.operation.limit  # type: ignore[attr-defined]
-        return sock.receive(limit) if hasattr(sock, "receive") else (sock.read(limit), None)
+        if not isinstance(sock, DatagramSocket):
+            return sock.read(limit), None
+        data, address = sock.receive(limit)
+        return data[:limit], address
 
     def _send_to(self, flight: _Flight) -> int:
         operation: Any = flight.operation
         sock: Any = flight.description
-        view = memoryview(operation.buffer)
         if operation.address is None:
-            return int(sock.write(view))
-        return int(sock.send_to(view, names.numeric(self._world, sock.family, operation.address)))
+            return int(sock.write(flight.data))
+        return int(sock.send_to(flight.data, names.numeric(self._world, sock.family, operation.address)))
 
     def _shutdown(self, flight: _Flight) -> None:
         flight.description.shutdown(flight.operation.how)  # type: ignore[attr-defined]
@@ -329,3 +400,9 @@ class SimBackend:
         if not found:
             raise error(errno.EAGAIN)
         return int(found)
+
+
+def _receive(flight: _Flight) -> Any:
+    operation: Any = flight.operation
+    data = flight.description.read(operation.limit)
+    return _LentBytes(data) if operation.lend and data else data

@@ -2,7 +2,7 @@
 
 Python's functions for processes, C sockets and multiplexing raise NotSimulatedError. Below them an audit hook (PEP 578)
 refuses the same and more where a program reaches the C functions by another way. A C library that makes system
-calls itself is out of reach of both; it does not see simulated names, addresses or descriptors either.
+calls itself is out of reach of both: those of `_OWN_SOCKETS` are refused, others reach the real network.
 """
 
 import os
@@ -11,8 +11,8 @@ import selectors
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable
+from functools import reduce
 from threading import get_ident
 from typing import Any, Final, NoReturn
 
@@ -24,6 +24,7 @@ from loopcore_backends.sim.views import WorldView
 
 _PROCESS: Final = "run the child's program as another host of the simulation, or replace the call in the test"
 _SOCKET: Final = "use the module socket, or asyncio's transports and streams"
+_LIBRARY: Final = "use a client that is written on asyncio or on the module socket, or replace it in the test"
 _TLS: Final = "use TLS of asyncio's transports (ssl=...), or ssl.MemoryBIO"
 _SELECT: Final = "use the running loop: add_reader, add_writer, or asyncio's streams"
 _SIGNAL: Final = "send signals to processes of the simulation only (os.getpid())"
@@ -54,7 +55,35 @@ _AUDITED: Final = {
     "socket.getnameinfo": _NAME,
 }
 
+_CHANGES: Final = frozenset(
+    f"os.{name}"
+    for name in (
+        "chmod", "chown", "link", "mkdir", "remove", "removexattr", "rename", "rmdir", "setxattr", "symlink",
+        "truncate", "utime",
+    )
+)  # fmt: skip
+"""What the real functions of files report: the simulated ones do not."""
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_COPY: Final = "call it as os.NAME() or open(): this is a copy of the real function from before the simulation"
+_DATABASE: Final = "use ':memory:' in simulations: SQLite writes its files in C"
+
 _STANDARD: Final = sysconfig.get_path("stdlib") + os.sep
+_OWN_SOCKETS: Final = (
+    ("MySQLdb", "connect"),
+    ("grpc._cython.cygrpc", "AioChannel"),
+    ("grpc._cython.cygrpc", "AioServer"),
+    ("grpc._cython.cygrpc", "Channel"),
+    ("grpc._cython.cygrpc", "Server"),
+    ("psycopg.generators", "connect"),
+    ("psycopg2", "_connect"),
+    ("pycurl", "Curl"),
+    ("pycurl", "CurlMulti"),
+    ("pyodbc", "connect"),
+    ("uvloop", "Loop"),
+    ("zmq.sugar.context", "Context.__init__"),
+)
+"""Doors of libraries that make system calls in C, if they were imported before the simulation."""
+
 _LOOPCORE: Final = (os.path.dirname(loopcore.errors.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 _has_hook = False
 
@@ -68,14 +97,6 @@ def replacements(world: WorldView) -> list[Replacement]:
     """Functions that refuse. Installs the audit hook, which stays in the process and acts in simulated threads only."""
     _install_hook()
 
-    def wait(read: Any, write: Any, urgent: Any, timeout: float | None = None, /) -> Any:
-        if read or write or urgent or timeout is None:
-            raise not_simulated("select.select()", _SELECT)
-        if timeout < 0:
-            raise ValueError("timeout must be non-negative")
-        time.sleep(timeout)
-        return [], [], []
-
     modules = sys.modules.get
     process = getattr(modules("multiprocessing.process"), "BaseProcess", None)
     places: list[Replacement] = [
@@ -87,12 +108,16 @@ def replacements(world: WorldView) -> list[Replacement]:
         (getattr(modules("platform"), "_Processor", None), "from_subprocess", lambda: None),
         (modules("_socket"), "socketpair", _refusal("_socket.socketpair()", _SOCKET)),
         (getattr(modules("ssl"), "SSLContext", None), "wrap_socket", _refusal("SSLContext.wrap_socket()", _TLS)),
-        (select, "select", wait),
     ]
-    for name in ("poll", "epoll", "kqueue", "devpoll"):
+    for name in ("epoll", "kqueue", "devpoll"):
         refuse = _refusal(f"select.{name}()", _SELECT)
         selector = getattr(selectors, f"{name.capitalize()}Selector", None)
         places += [(select, name, refuse), (selector, "_selector_cls", refuse)]  # the class keeps a copy
+    for module, path in _OWN_SOCKETS:
+        if module in sys.modules:
+            *owners, name = path.split(".")
+            owner = reduce(getattr, owners, sys.modules[module])
+            places.append((owner, name, _refusal(f"{module}.{path} (sockets of a C library)", _LIBRARY)))
     return [place for place in places if hasattr(place[0], place[1])]
 
 
@@ -128,6 +153,15 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
             raise not_simulated(event, _AUDITED[event])
     elif event == "mmap.__new__" and arguments[0] >= FIRST and get_ident() in SIMULATED_THREADS:
         raise not_simulated("mmap.mmap() of a simulated file", _MAPPING)
+    elif event in _CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING):
+        # The machine opens devices and hands on real descriptors; imports write their caches.
+        caller = sys._getframe(1).f_code.co_filename
+        if get_ident() in SIMULATED_THREADS and not caller.startswith((_LOOPCORE[1], "<frozen importlib")):
+            raise not_simulated(f"{event} of {arguments[0]!r}", _COPY)
+    elif event == "sqlite3.connect" and get_ident() in SIMULATED_THREADS:
+        name = os.fsdecode(arguments[0])
+        if name != ":memory:" and "mode=memory" not in name:
+            raise not_simulated(f"sqlite3.connect({name!r})", _DATABASE)
 
 
 def _caller() -> str:

@@ -5,7 +5,7 @@ a dict, whose item is replaced. A function of the simulation is not put there it
 original for the life of the process. It calls the simulation's function in simulated threads, and the original in
 every other thread and while no simulation runs. So the threads of a debugger or of pytest-xdist never see simulated
 time, and a stand-in that the program kept (as a default argument, in a class) works in the next simulation as well.
-Classes and other values are put there as they are.
+Classes and other values are put there without a stand-in.
 
 `from time import sleep` copies the function into another module. All modules are searched for such copies once;
 later only modules that are new or have another number of globals. Copies that were made in a class or in a
@@ -72,10 +72,11 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
                     stand_in.value = value
                     used.append(stand_in)
                     original, value = stand_in.original, stand_in.callable
-                if isinstance(owner, ModuleType):
+                if isinstance(owner, ModuleType) and callable(value):  # copies of None are not this function's
                     originals[id(original)], put[id(original)] = original, value
             places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
-        places += [(space, name, original, put[id(original)]) for space, name, original in _copies(originals)]
+        for copy in _copies(originals, places):
+            places.append((*copy, put[id(copy[2])]))
         for place in places:
             undo.append(place)
             _put(place[0], place[1], place[3])
@@ -91,6 +92,19 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
             for name, value in list(space.items()):
                 if id(value) in back:
                     space[name] = back[id(value)]
+
+
+@contextmanager
+def real_functions() -> Iterator[None]:
+    """Let the body of the `with` statement call Python's functions for real in this thread. Classes stay replaced."""
+    thread = get_ident()
+    was_simulated = thread in SIMULATED_THREADS
+    SIMULATED_THREADS.discard(thread)
+    try:
+        yield
+    finally:
+        if was_simulated:
+            SIMULATED_THREADS.add(thread)
 
 
 def _put(owner: Any, name: Any, value: object) -> None:
@@ -179,14 +193,14 @@ def _is_pythons_own(value: object, owner: object) -> bool:
         return True  # methods of builtin objects, such as random.random
     package = module.partition(".")[0]
     home = getattr(owner, "__name__" if isinstance(owner, ModuleType) else "__module__", "")
-    return package in _PYTHONS_OWN or package == home.partition(".")[0]
+    return package in _PYTHONS_OWN or package.startswith(home.partition(".")[0] or "\0")  # psycopg's, of psycopg_binary
 
 
 # ---------------------------------------------------------------- copies in other modules
 
 
 class _Seen:
-    """The modules as they were when they were last searched."""
+    """The state of the last search."""
 
     modules: dict[str, Any] = {}
     spaces: list[dict[str, Any]] = []
@@ -195,14 +209,20 @@ class _Seen:
     copies: dict[str, list[tuple[dict[str, Any], str, Any]]] = {}  # by the name of the module
 
 
-def _copies(originals: dict[int, Any]) -> list[tuple[dict[str, Any], str, Any]]:
-    """Where modules have one of `originals`: (globals, name, original)."""
+def _copies(originals: dict[int, Any], places: list[Any]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Where modules have one of `originals`, besides `places`: (globals, name, original)."""
     if originals.keys() != _Seen.originals.keys():
         _Seen.originals = originals
         _Seen.modules, _Seen.spaces, _Seen.sizes, _Seen.copies = {}, [], [], {}
-    for module, space in _changed_modules(remember=True):
+    changed = _changed_modules(remember=True)
+    known = {(id(place[0]), place[1]) for place in places} if len(changed) > 1 else ()  # __main__ is in no place
+    for module, space in changed:
         _Seen.copies.pop(module, None)
-        if found := [(space, name, value) for name, value in list(space.items()) if id(value) in originals]:
+        if found := [
+            (space, name, value)
+            for name, value in list(space.items())
+            if id(value) in originals and (id(space), name) not in known
+        ]:
             _Seen.copies[module] = found
     return [copy for found in _Seen.copies.values() for copy in found if copy[0].get(copy[1]) is copy[2]]
 
@@ -210,7 +230,7 @@ def _copies(originals: dict[int, Any]) -> list[tuple[dict[str, Any], str, Any]]:
 def _changed_modules(*, remember: bool) -> list[tuple[str, dict[str, Any]]]:
     """Names and globals of the modules that are new or have changed since they were remembered; always of __main__."""
     if sys.modules == _Seen.modules and list(map(len, _Seen.spaces)) == _Seen.sizes:
-        return [("__main__", vars(sys.modules["__main__"]))]
+        return [("__main__", vars(sys.modules["__main__"]))] if "__main__" in sys.modules else []
     known = {id(space): size for space, size in zip(_Seen.spaces, _Seen.sizes, strict=True)}
     modules = dict(sys.modules)
     spaces = _spaces(modules)

@@ -2,15 +2,20 @@
 
 import errno
 import socket
+import struct
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim import names
-from loopcore_backends.sim.datagrams import DatagramSocket
-from loopcore_backends.sim.descriptors import error, is_simulated
-from loopcore_backends.sim.streams import StreamSocket, join
+from loopcore_backends.sim.datagrams import DatagramSocket, UdpSocket, UnixDatagramSocket
+from loopcore_backends.sim.descriptors import error, is_simulated, scatter
+from loopcore_backends.sim.streams import BUFFER, StreamSocket, path_of
+from loopcore_backends.sim.tcp import TcpSocket
+from loopcore_backends.sim.unix import UnixSocket, find_name, join
 from loopcore_backends.sim.world import World, the_world
 
 T = TypeVar("T")
@@ -18,6 +23,17 @@ T = TypeVar("T")
 _READ: Final = 1
 _WRITE: Final = 4
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
+_NONBLOCK: Final = getattr(socket, "SOCK_NONBLOCK", 0)
+_FLAGS: Final = _NONBLOCK | getattr(socket, "SOCK_CLOEXEC", 0)
+_PROTOCOLS: Final = {socket.SOCK_STREAM: socket.IPPROTO_TCP, socket.SOCK_DGRAM: socket.IPPROTO_UDP}
+_SO_DOMAIN: Final = getattr(socket, "SO_DOMAIN", 39)
+_SO_PROTOCOL: Final = getattr(socket, "SO_PROTOCOL", 38)
+_SO_PEERCRED: Final = getattr(socket, "SO_PEERCRED", 17)
+_READ_ONLY: Final = (socket.SO_ERROR, socket.SO_TYPE, socket.SO_ACCEPTCONN, _SO_DOMAIN, _SO_PROTOCOL, _SO_PEERCRED)
+_LAST_OPTION: Final = 83
+"""The highest option of SOL_SOCKET that Linux has: ENOPROTOOPT above."""
+_SWITCHES: Final = (socket.SO_REUSEADDR, socket.SO_KEEPALIVE, socket.SO_BROADCAST, socket.SO_OOBINLINE)
+_LEAST: Final = {socket.SO_SNDBUF: 4608, socket.SO_RCVBUF: 2304}
 
 
 class SimSocket(socket.socket):
@@ -42,22 +58,24 @@ class SimSocket(socket.socket):
             self._description: Any = description
             self._fd = fileno
         else:
+            kind = socket.SOCK_STREAM if type == -1 else type
             self._description = make_description(
-                world,
-                socket.AF_INET if family == -1 else family,
-                socket.SOCK_STREAM if type == -1 else type,
-                0 if proto == -1 else proto,
+                world, socket.AF_INET if family == -1 else family, kind, 0 if proto == -1 else proto
             )
             self._fd = world.descriptors.install(self._description)
-            self._description.blocking = self._blocks_for != 0.0
+            if kind & _NONBLOCK:
+                self._blocks_for = 0.0
+                self._description.blocking = False
+        self._proto: int = (
+            proto if proto != -1 else 0 if fileno is None else _socket_option(self._description, _SO_PROTOCOL)
+        )
+        if self._blocks_for is not None:
+            self._description.blocking = False
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
         if getattr(self, "_fd", -1) >= 0 and self._world.is_open:
             _warn(f"unclosed {self!r}", ResourceWarning, source=self)
             self._real_close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} fd={self._fd}, family={self.family}, type={self.type}>"
 
     # --- what it is ---------------------------------------------------------------------------------
 
@@ -71,8 +89,7 @@ class SimSocket(socket.socket):
 
     @property
     def proto(self) -> int:
-        proto: int = self._description.proto
-        return proto
+        return self._proto
 
     @property
     def timeout(self) -> float | None:
@@ -82,10 +99,17 @@ class SimSocket(socket.socket):
         return self._fd
 
     def settimeout(self, value: float | None) -> None:
-        if value is not None and value < 0.0:
-            raise ValueError("Timeout value out of range")
-        self._blocks_for = None if value is None else float(value)
-        self._opened().blocking = value is None
+        if value is not None:
+            if not isinstance(value, (int, float)) and not hasattr(value, "__index__"):
+                raise TypeError(f"'{value.__class__.__name__}' object cannot be interpreted as an integer")
+            value = float(value)
+            if value != value:
+                raise ValueError("Invalid value NaN (not a number)")
+            if value < 0.0:
+                raise ValueError("Timeout value out of range")
+        description = self._opened()
+        self._blocks_for = value
+        description.blocking = value is None
 
     def gettimeout(self) -> float | None:
         return self._blocks_for
@@ -97,54 +121,57 @@ class SimSocket(socket.socket):
         return self._blocks_for != 0.0
 
     def get_inheritable(self) -> bool:
-        return bool(self._opened().inheritable)
+        self._opened()
+        return self._world.descriptors.is_inheritable(self._fd)
 
     def set_inheritable(self, inheritable: bool) -> None:
-        self._opened().inheritable = inheritable
+        self._opened()
+        self._world.descriptors.set_inheritable(self._fd, inheritable)
 
     def getsockname(self) -> Any:
         return self._opened().local
 
     def getpeername(self) -> Any:
-        description = self._opened()
-        is_connected = description.state == "connected" or description.state == "datagram"
-        if not is_connected or (description.remote is None and description.peer is None):
-            raise error(errno.ENOTCONN)
-        return "" if description.remote is None else description.remote
+        return self._opened().peer_name()
 
     def getsockopt(self, level: int, option: int, size: int = 0) -> Any:
         description = self._opened()
         if level == socket.SOL_SOCKET:
-            if option == socket.SO_ERROR:
-                return description.take_error()
-            if option == socket.SO_TYPE:
-                return int(description.type)
-            if option == socket.SO_ACCEPTCONN:
-                return int(description.state == "listening")
-            if option == getattr(socket, "SO_DOMAIN", -1):
-                return int(description.family)
-            if option == getattr(socket, "SO_PROTOCOL", -1):
-                return description.proto
-            if option == getattr(socket, "SO_PEERCRED", -1) and size:
-                import struct
-
+            if option == _SO_PEERCRED and size:
                 return struct.pack("3i", description.host.pid, 1000, 1000)
-            if option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-                return description.options.get((level, option), 131_072)
-        value = description.options.get((level, option), 0)
-        if size:
-            return value if isinstance(value, bytes) else int(value).to_bytes(4, "little")[:size]
-        return value
+            if option == socket.SO_LINGER:
+                on, seconds = description.options.get((level, option), (0, 0))
+                return struct.pack("ii", on, seconds)[:size] if size else on
+            value = _socket_option(description, option)
+        else:
+            _check_level(description, level)
+            value = description.options.get((level, option), 0)
+        if not size:
+            return value if isinstance(value, int) else int.from_bytes(value[:4], "little")
+        return value[:size] if isinstance(value, bytes) else int(value).to_bytes(4, "little", signed=True)[:size]
 
-    def setsockopt(self, level: int, option: int, value: Any, length: int | None = None) -> None:
+    def setsockopt(self, level: int, option: int, value: Any, *length: int) -> None:
         description = self._opened()
-        if level == socket.SOL_SOCKET and option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-            value = max(2 * int(value), 4608 if option == socket.SO_SNDBUF else 2304)  # as Linux does
-        elif level == socket.SOL_SOCKET and option == socket.SO_LINGER:
-            on, seconds = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4))
-            description.options[level, option] = on, seconds
-            return
+        if value is None and length:
+            value = bytes(*length)
+        if not isinstance(value, int):
+            value = bytes(value)
+            if len(value) == 4:
+                value = int.from_bytes(value, "little", signed=True)
+        if level != socket.SOL_SOCKET:
+            _check_level(description, level)
+        elif option in _READ_ONLY or not 0 < option <= _LAST_OPTION:
+            raise error(errno.ENOPROTOOPT)
+        elif option in _LEAST:
+            value = max(2 * int(value), _LEAST[option])  # as Linux does
+        elif option == socket.SO_LINGER:
+            if isinstance(value, int) or len(value) < 8:
+                raise error(errno.EINVAL)
+            value = struct.unpack("ii", value[:8])
+        elif isinstance(value, int):
+            value = int(bool(value)) if option in _SWITCHES else value
         description.options[level, option] = value
+        description.changed()
 
     # --- what it does -------------------------------------------------------------------------------
 
@@ -152,38 +179,53 @@ class SimSocket(socket.socket):
         self._opened().bind(self._numeric(address))
 
     def listen(self, backlog: int = 128) -> None:
-        self._opened().listen(backlog)
+        self._opened().listen(max(0, backlog))
 
     def _accept(self) -> tuple[int, Any]:
-        description = self._opened()
-        if description.type != socket.SOCK_STREAM:
-            raise error(errno.EOPNOTSUPP)
-        accepted = self._retry(description.accept, _READ)
+        accepted = self._retry(self._opened().accept, _READ)
         address = accepted.remote
         return self._world.descriptors.install(accepted), "" if address is None else address
 
     def accept(self) -> tuple[socket.socket, Any]:
         fd, address = self._accept()
-        sock = SimSocket(fileno=fd)
-        sock.setblocking(True)
-        if socket.getdefaulttimeout() is not None:
-            sock.settimeout(socket.getdefaulttimeout())
+        sock = SimSocket(self.family, self.type, self.proto, fd)
+        if socket.getdefaulttimeout() is None and self._blocks_for:
+            sock.setblocking(True)
         return sock, address
 
     def connect(self, address: Any) -> None:
         description = self._opened()
+        target = self._numeric(address)
+        waits = self._waits(0)
         try:
-            description.connect(self._numeric(address))
-        except BlockingIOError as exc:
-            if self._blocks_for == 0.0 or exc.errno != errno.EINPROGRESS:
-                raise
-        else:
+            description.connect(target)
             return
+        except BlockingIOError as exc:
+            if not waits or exc.errno not in (errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN):
+                raise
+            if exc.errno == errno.EAGAIN:  # a Unix socket whose queue is full
+                self._connect_later(target)
+                return
         if not self._wait(lambda: description.state != "connecting"):
             raise TimeoutError("timed out")
+        if self._blocks_for is None:
+            description.connect(target)
+            return
         number = description.take_error()
         if number:
             raise error(number)
+
+    def _connect_later(self, target: Any) -> None:
+        if self._blocks_for is not None:
+            raise error(errno.EAGAIN)  # as connect(2) of a socket that does not block
+        while True:
+            listener = find_name(self._description, path_of(target))
+            self._world.block(partial(_takes_connections, listener))
+            try:
+                self._description.connect(target)
+                return
+            except BlockingIOError:
+                pass  # another one was faster
 
     def connect_ex(self, address: Any) -> int:
         try:
@@ -197,70 +239,106 @@ class SimSocket(socket.socket):
         return 0
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        if not bufsize:
+            self._opened()
+            return b""  # without asking the kernel, as Python does
         return self._receive(bufsize, flags)[0]
 
     def recvfrom(self, bufsize: int, flags: int = 0) -> tuple[bytes, Any]:
-        return self._receive(bufsize, flags)
+        data, address, _ = self._receive(bufsize, flags)
+        return data, address
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._receive(nbytes or len(view), flags)[0]
+        view, size = _room(buffer, nbytes, "recv_into")
+        if not size:
+            self._opened()
+            return 0
+        data = self._receive(size, flags)[0]
         view[: len(data)] = data
         return len(data)
 
     def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
-        view = memoryview(buffer).cast("B")
-        data, address = self._receive(nbytes or len(view), flags)
+        view, size = _room(buffer, nbytes, "recvfrom_into")
+        data, address, _ = self._receive(size, flags)
         view[: len(data)] = data
         return len(data), address
 
     def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0) -> tuple[bytes, list[Any], int, Any]:
-        data, address = self._receive(bufsize, flags)
-        return data, [], 0, address
+        if bufsize < 0:
+            raise ValueError("negative buffer size in recvmsg()")
+        data, address, is_cut = self._receive(bufsize, flags)
+        return data, [], int(socket.MSG_TRUNC) if is_cut else 0, address
 
-    def _receive(self, size: int, flags: int) -> tuple[bytes, Any]:
+    def recvmsg_into(self, buffers: Any, ancbufsize: int = 0, flags: int = 0) -> tuple[int, list[Any], int, Any]:
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        data, address, is_cut = self._receive(sum(map(len, views)), flags)
+        scatter(data, views)
+        return len(data), [], int(socket.MSG_TRUNC) if is_cut else 0, address
+
+    def _receive(self, size: int, flags: int) -> tuple[bytes, Any, bool]:
+        """Receive; return the bytes, where they are from, and whether the datagram was longer."""
         if size < 0:
             raise ValueError("negative buffersize in recv")
         description = self._opened()
         peek = bool(flags & socket.MSG_PEEK)
         if isinstance(description, DatagramSocket):
-            return self._retry(lambda: description.receive(size, peek=peek), _READ, flags)
-        return self._retry(lambda: description.read(size, peek=peek), _READ, flags), None
+            data, address = self._retry(lambda: description.receive(size, peek=peek), _READ, flags)
+            return data[:size], address, len(data) > size
+        data = self._retry(lambda: description.read(size, peek=peek), _READ, flags)
+        if flags & socket.MSG_WAITALL and not peek and self._waits(flags):
+            while len(data) < size:
+                more = self._retry(partial(description.read, size - len(data)), _READ, flags)
+                if not more:
+                    break
+                data += more
+        is_named = isinstance(description, UnixSocket) and description.remote is not None
+        return data, description.remote if is_named else None, False
 
     def send(self, data: Any, flags: int = 0) -> int:
         view = memoryview(data).cast("B")
         description = self._opened()
-        size: int = self._retry(lambda: description.write(view), _WRITE, flags)
-        return size
+        if not isinstance(description, StreamSocket) or not self._waits(flags) or self._blocks_for is not None:
+            size: int = self._retry(lambda: description.write(view), _WRITE, flags)
+            return size
+        sent: int = self._retry(lambda: description.write(view), _WRITE, flags)
+        while sent < len(view):  # send(2) that blocks takes it all
+            try:
+                sent += self._retry(partial(description.write, view[sent:]), _WRITE, flags)
+            except OSError:
+                break  # the next call reports it
+        return sent
 
     def sendall(self, data: Any, flags: int = 0) -> None:
         view = memoryview(data).cast("B")
-        while len(view):
-            view = view[self.send(view, flags) :]
+        deadline = None if not self._blocks_for else self._world.now + self._blocks_for
+        description = self._opened()
+        sent = 0
+        while True:
+            sent += self._retry(partial(description.write, view[sent:]), _WRITE, flags, deadline)
+            if sent >= len(view):
+                return
 
     def sendto(self, data: Any, *flags_and_address: Any) -> int:
-        address = flags_and_address[-1]
+        if not 1 <= len(flags_and_address) <= 2:
+            raise TypeError(f"sendto() takes 2 or 3 arguments ({1 + len(flags_and_address)} given)")
         view = memoryview(data).cast("B")
+        flags = flags_and_address[0] if len(flags_and_address) == 2 else 0
+        target = self._numeric(flags_and_address[-1])
         description = self._opened()
-        if isinstance(description, StreamSocket):
-            return self.send(view)
-        target = self._numeric(address)
-        return int(self._retry(lambda: description.send_to(view, target), _WRITE))
+        return int(self._retry(lambda: description.send_to(view, target), _WRITE, flags))
 
     def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None) -> int:
         if [*ancdata]:
-            from loopcore.sim.errors import NotSimulatedError
-
             raise NotSimulatedError("socket.sendmsg() with ancillary data (SCM_RIGHTS ...) is not simulated")
         data = b"".join(bytes(buffer) for buffer in buffers)
-        return self.send(data, flags) if address is None else self.sendto(data, address)
+        return self.send(data, flags) if address is None else self.sendto(data, flags, address)
 
     def shutdown(self, how: int) -> None:
         self._opened().shutdown(how)
 
     def dup(self) -> "SimSocket":
-        copy = SimSocket(fileno=self._world.descriptors.dup(self._fd))
-        copy._blocks_for = self._blocks_for
+        copy = SimSocket(self.family, self.type, self.proto, self._world.descriptors.dup(self._fd))
+        copy.settimeout(self._blocks_for)
         return copy
 
     def detach(self) -> int:
@@ -283,16 +361,22 @@ class SimSocket(socket.socket):
     def _numeric(self, address: Any) -> Any:
         return names.numeric(self._world, self._description.family, address)
 
-    def _retry(self, call: Callable[[], T], interest: int, flags: int = 0) -> T:
+    def _waits(self, flags: int) -> bool:
+        """Return whether a call waits: for its timeout, or in the kernel if the descriptor blocks."""
+        if self._blocks_for:
+            return True
+        return bool(self._description.blocking) and not flags & socket.MSG_DONTWAIT
+
+    def _retry(self, call: Callable[[], T], interest: int, flags: int = 0, deadline: float | None = None) -> T:
         """Call until it does not block, for as long as the timeout says."""
         description = self._opened()
-        does_not_wait = self._blocks_for == 0.0 or bool(flags & socket.MSG_DONTWAIT)
-        deadline = None if self._blocks_for is None else self._world.now + self._blocks_for
+        if deadline is None and self._blocks_for:
+            deadline = self._world.now + self._blocks_for
         while True:
             try:
                 return call()
             except BlockingIOError:
-                if does_not_wait:
+                if not self._waits(flags):
                     raise
             if not self._world.block(lambda: description.is_ready(interest), deadline):
                 raise TimeoutError("timed out")
@@ -302,16 +386,71 @@ class SimSocket(socket.socket):
         return self._world.block(condition, deadline)
 
 
+# A program that prints a socket, or asks for its class by name, sees Python's own.
+SimSocket.__name__ = SimSocket.__qualname__ = "socket"
+SimSocket.__module__ = "socket"
+
+
+def _takes_connections(listener: Any) -> bool:
+    return listener.state != "listening" or not listener.is_full()
+
+
+def _room(buffer: Any, nbytes: int, function: str) -> tuple[memoryview, int]:
+    view = memoryview(buffer).cast("B")
+    if view.readonly:
+        raise TypeError(f"{function}() argument 1 must be read-write bytes-like object, not {type(buffer).__name__}")
+    if nbytes < 0:
+        raise ValueError(f"negative buffersize in {function}")
+    if nbytes > len(view):
+        raise ValueError(
+            "buffer too small for requested bytes"
+            if function == "recv_into"
+            else "nbytes is greater than the length of the buffer"
+        )
+    return view, nbytes or len(view)
+
+
+def _socket_option(description: Any, option: int) -> Any:
+    if option == socket.SO_ERROR:
+        return description.take_error()
+    if option == socket.SO_TYPE:
+        return int(description.type)
+    if option == socket.SO_ACCEPTCONN:
+        return int(description.state == "listening")
+    if option == _SO_DOMAIN:
+        return int(description.family)
+    if option == _SO_PROTOCOL:
+        return 0 if description.family == socket.AF_UNIX else int(_PROTOCOLS[description.type])
+    if not 0 < option <= _LAST_OPTION:
+        raise error(errno.ENOPROTOOPT)
+    default = BUFFER if option in _LEAST else 0
+    return description.options.get((socket.SOL_SOCKET, option), default)
+
+
+def _check_level(description: Any, level: int) -> None:
+    if description.family == socket.AF_UNIX:
+        raise error(errno.EOPNOTSUPP)
+    if level == socket.IPPROTO_TCP and description.type != socket.SOCK_STREAM:
+        raise error(errno.ENOPROTOOPT)
+
+
 def make_description(world: World, family: int, kind: int, proto: int) -> Any:
     """Return a new description of a socket. Raises OSError as socket(2) does."""
-    kind &= ~(getattr(socket, "SOCK_NONBLOCK", 0) | getattr(socket, "SOCK_CLOEXEC", 0))
+    if kind & ~(_FLAGS | 15):
+        raise error(errno.EINVAL)
+    kind &= 15
     if family not in _FAMILIES:
         raise error(errno.EAFNOSUPPORT)
-    if kind == socket.SOCK_STREAM:
-        return StreamSocket(world.host, family, proto)
-    if kind == socket.SOCK_DGRAM:
-        return DatagramSocket(world.host, family, proto)
-    raise error(errno.ESOCKTNOSUPPORT)
+    if kind not in _PROTOCOLS:
+        raise error(errno.ESOCKTNOSUPPORT)
+    if family == socket.AF_UNIX:
+        if proto not in (0, int(socket.AF_UNIX)):
+            raise error(errno.EPROTONOSUPPORT)
+        unix = UnixSocket if kind == socket.SOCK_STREAM else UnixDatagramSocket
+        return unix(world.host, family, proto)
+    if proto not in (0, _PROTOCOLS[socket.SocketKind(kind)]):
+        raise error(errno.EPROTONOSUPPORT)
+    return (TcpSocket if kind == socket.SOCK_STREAM else UdpSocket)(world.host, family, proto)
 
 
 def replacements(world: World) -> list[tuple[ModuleType, str, object]]:
@@ -323,7 +462,7 @@ def replacements(world: World) -> list[tuple[ModuleType, str, object]]:
         one = SimSocket(socket.AF_UNIX, type, proto)
         other = SimSocket(socket.AF_UNIX, type, proto)
         first, second = one._description, other._description
-        if isinstance(first, StreamSocket):
+        if isinstance(first, UnixSocket):
             join(first, second)
         else:
             first.peer, second.peer = second, first
@@ -336,11 +475,9 @@ def replacements(world: World) -> list[tuple[ModuleType, str, object]]:
             real_close(fd)
 
     def fromfd(fd: int, family: int, type: int, proto: int = 0) -> Any:  # noqa: A002
-        return (
-            SimSocket(family, type, proto, world.descriptors.dup(fd))
-            if is_simulated(fd)
-            else real_fromfd(fd, family, type, proto)
-        )
+        if is_simulated(fd):
+            return SimSocket(family, type, proto, world.descriptors.dup(fd))
+        return real_fromfd(fd, family, type, proto)
 
     real_close, real_fromfd = socket.close, socket.fromfd
     return [

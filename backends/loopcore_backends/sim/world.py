@@ -65,6 +65,8 @@ class World:
         self.host_numbers = count(1)
         self.errors: list[dict[str, Any]] = []
         """What the exception handlers of the loops were told."""
+        self.refused: list[str] = []
+        """Messages of the NotSimulatedErrors that were raised."""
         self.invariants: list[tuple[str, Callable[[], object]]] = []
         """What must hold after every step, with its name."""
         self.reached: Counter[str] = Counter()
@@ -189,7 +191,7 @@ class World:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
         if self._step():
             return True
-        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None]
+        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None and not host.is_paused]
         moments += self.threads.moments()
         self._drop_cancelled()
         if self._events:
@@ -263,6 +265,13 @@ class World:
         loops = [host.loop for host in self.all_hosts() if host.loop is not None]
         waits = "\n".join(filter(None, (self.loops.explain(loops), explain(self.threads.alive, self._waits_for))))
         return f"nothing is left to happen after {self.now:g} s, and the program waits\n{waits}"
+
+    def new_loop(self) -> Any:
+        """Return a new loop for the host whose code runs. The last one of the main host is that host's loop."""
+        loop = self.loops.new()
+        if self.host is self.main:
+            self.main.loop = loop
+        return loop
 
     # --- hosts --------------------------------------------------------------------------------------
 

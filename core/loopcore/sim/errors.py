@@ -1,13 +1,20 @@
 """Errors of the simulation."""
 
 from loopcore.errors import LoopcoreError
+from loopcore.sim import current
 
 
 class NotSimulatedError(LoopcoreError, RuntimeError):
     """The program called something that the simulation does not cover; nothing real was touched.
 
-    The message says what was called, from which line of the program, and what to do instead.
+    The message says what was called, from which line of the program, and what to do instead. The running world keeps
+    it in `refused`, since programs and libraries catch errors.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        if current.is_running():
+            current.world().refused.append(message)
 
 
 class SimulationError(LoopcoreError):

@@ -1,6 +1,6 @@
 """Futures and tasks that hash by number, so that a set of them is iterated in the same order in every run.
 
-Other objects hash by their address. Unnamed tasks get names of the same kind as ever, but from 1 in each simulation.
+Other objects hash by their address. The numbers in the names of unnamed tasks start at 1 in each simulation.
 """
 
 from itertools import count

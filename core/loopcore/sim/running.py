@@ -1,11 +1,12 @@
 """Running a simulation: once with one seed, many times in search of a failure, and again as a token says."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from loopcore.errors import UsageError
-from loopcore.selection.discovery import choose_backend
+from loopcore.selection.discovery import BACKENDS
 from loopcore.sim import current
 from loopcore.sim.errors import SimulationError
 from loopcore.sim.loops import Loops
@@ -31,13 +32,18 @@ class Machine(Protocol):
         """Return a context manager: within it Python's functions are those of `world`."""
         ...
 
+    @classmethod
+    def outside(cls) -> Any:
+        """Return a context manager: within it Python's functions are the real ones, in the thread that enters it."""
+        ...
+
 
 class Outcome:
     """How a simulation went: its tape, its log, and what the loops reported."""
 
     def __init__(self, world: Any, result: Any, error: BaseException | None) -> None:
         self.tape: Tape = world.tape
-        self.log = world.log
+        self.log = [*world.log]  # without what the end of its loops still writes
         self.reported = world.errors
         self.reached = world.reached
         self.seconds: float = world.now
@@ -54,31 +60,55 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
     `limit` is in simulated seconds. What `main` raises, DeadlockError included, is in the outcome; KeyboardInterrupt
     and the like are raised. Raises UsageError inside a simulation.
     """
-    if current.is_running():
-        raise UsageError("a simulation runs already; use its hosts, or another process")
     if asyncio.iscoroutine(main):
         main.close()
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
+    outcome: Outcome | None = None
+    try:
+        with simulation(tape, limit=limit, backend=backend) as world:
+            outcome = Outcome(world, *_run_main(world, main))
+    except SimulationError as exc:  # of its end: a thread that stays, say
+        outcome = outcome or Outcome(world, None, exc)
+        outcome.error = outcome.error or exc
+    return outcome
+
+
+@contextmanager
+def simulation(tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim") -> Iterator[Any]:
+    """Let the body of the `with` statement see a new world whose choices come from `tape`, instead of the system.
+
+    The loops that the body makes (by asyncio.run and the like) are those of the world's main host. `limit` is in
+    simulated seconds. The value is the World; it is closed at the end. Raises UsageError inside a simulation.
+    """
+    if current.is_running():
+        raise UsageError("a simulation runs already; use its hosts, or another process")
     machine = _machine(backend)
     restart_numbers()
-    world = machine.new_world(tape, Loops(backend))
+    loops = Loops(backend)
+    world = machine.new_world(tape, loops)
     world.limit_ns = None if limit is None else round(limit * 1e9)
     current.enter(world)
     try:
         with machine.inside(world):
             try:
-                result, error = _run_main(world, main)
-                outcome = Outcome(world, result, error)
-            except BaseException:
-                world.close()
-                raise
-            try:
-                world.close()
-            except SimulationError as exc:
-                outcome.error = outcome.error or exc
+                yield world
+            except KeyboardInterrupt:
+                if world.verdict is None:
+                    raise
+                raise world.verdict from None
+            finally:
+                try:
+                    world.close()
+                finally:
+                    loops.end_all()
     finally:
         current.enter(None)
-    return outcome
+
+
+def outside(*, backend: str = "sim") -> AbstractContextManager[None]:
+    """Return a context manager: within it Python's functions are the real ones in this thread, although one runs."""
+    manager: AbstractContextManager[None] = _machine(backend).outside()
+    return manager
 
 
 def run(
@@ -113,7 +143,7 @@ def replay(main: Main[T], token: str, *, limit: float | None = 3600.0) -> T:
 
 
 def _machine(name: str) -> Any:
-    factory: Any = choose_backend(name).factory
+    factory: Any = BACKENDS.load(BACKENDS.find(name))
     if not hasattr(factory, "new_world"):
         raise UsageError(f"the backend {name!r} does not simulate; `sim` does")
     return factory
@@ -128,8 +158,4 @@ def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
         loop.run_until_complete(loop.shutdown_default_executor())
     except (Exception, asyncio.CancelledError) as exc:
         return None, exc
-    except KeyboardInterrupt:
-        if world.verdict is None:
-            raise
-        return None, world.verdict
     return result, None

@@ -219,6 +219,13 @@ class Tape:
         return [choice.value for choice in self.choices]
 
     @property
+    def is_blank(self) -> bool:
+        """Whether nothing was drawn: no choice and no number of a stream, so every seed gives the same run."""
+        return not self.choices and all(
+            used.getstate() == stream(self.seed, name).getstate() for name, used in self._streams.items()
+        )
+
+    @property
     def divergence(self) -> str | None:
         """Where a replay first differed from the earlier run; None if it did not, or on a tape that replays nothing."""
         return self.strategy.divergence if isinstance(self.strategy, Replay) else None

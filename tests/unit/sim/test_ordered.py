@@ -105,6 +105,13 @@ def test_weak_sets_are_iterated_in_order(world: Any) -> None:
     assert isinstance(alive, weakref.WeakSet)
 
 
+def run(world: Any, main: Any) -> None:
+    with asyncio.Runner() as runner:
+        runner.get_loop()  # made of real sockets
+        with installed(replacements(world)):
+            runner.run(main)
+
+
 def test_wait_returns_sets_in_the_order_of_its_argument(world: Any) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -115,8 +122,7 @@ def test_wait_returns_sets_in_the_order_of_its_argument(world: Any) -> None:
         assert list(done) == futures[:50]
         assert list(pending) == futures[50:]
 
-    with installed(replacements(world)):
-        asyncio.run(main())
+    run(world, main())
 
 
 def test_as_completed_starts_coroutines_in_order(world: Any) -> None:
@@ -129,8 +135,7 @@ def test_as_completed_starts_coroutines_in_order(world: Any) -> None:
         for future in asyncio.as_completed([start(number) for number in range(100)]):
             await future
 
-    with installed(replacements(world)):
-        asyncio.run(main())
+    run(world, main())
     assert started == list(range(100))
 
 
@@ -150,6 +155,6 @@ def test_a_task_group_cancels_in_order_of_creation(world: Any) -> None:
             await asyncio.sleep(0)
             raise ZeroDivisionError
 
-    with installed(replacements(world)), pytest.raises(ExceptionGroup):
-        asyncio.run(main())
+    with pytest.raises(ExceptionGroup):
+        run(world, main())
     assert cancelled == list(range(100))

@@ -10,14 +10,13 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from loopcore.errors import LoopcoreError
 from loopcore.sim.errors import NotSimulatedError
-from loopcore_backends.sim import clock
 from loopcore_backends.sim.refusals import replacements
 from loopcore_backends.sim.replacing import installed
 
@@ -46,8 +45,6 @@ CALLS: dict[str, Any] = {
     "os.fork()": lambda: os.fork(),
     "os.posix_spawn()": lambda: os.posix_spawn("/bin/true", ["true"], {}),
     "_socket.socketpair()": lambda: _socket.socketpair(),
-    "select.select()": lambda: select.select([0], [], []),
-    "select.poll()": lambda: select.poll(),
     "select.epoll()": lambda: select.epoll(),
     "os.kill": lambda: os.kill(os.getpid(), 0),
     "socket.getaddrinfo": lambda: socket.getaddrinfo("localhost", 80),
@@ -84,18 +81,9 @@ def test_a_real_function_kept_by_the_program_is_caught(world: Any) -> None:
 
 
 def test_selectors_are_refused(world: Any) -> None:
-    with installed(replacements(world)):
-        for make in (selectors.DefaultSelector, selectors.PollSelector):
-            with pytest.raises(NotSimulatedError, match=r"select\.\w+\(\) is not simulated"):
-                make()
+    with installed(replacements(world)), pytest.raises(NotSimulatedError, match=r"select\.\w+\(\) is not simulated"):
+        selectors.DefaultSelector()
     selectors.DefaultSelector().close()
-
-
-def test_select_without_descriptors_sleeps(world: Any) -> None:
-    with installed([*clock.replacements(world), *replacements(world)]):
-        before = time.time()
-        assert select.select([], [], [], 60.0) == ([], [], [])
-        assert time.time() == before + 60.0
 
 
 def test_platform_names_the_machine_without_a_process(world: Any) -> None:
@@ -120,3 +108,11 @@ def test_nothing_is_refused_afterwards(world: Any) -> None:
         pass
     assert subprocess.run(["true"], check=False).returncode == 0
     socket.socket().close()
+
+
+def test_a_library_with_sockets_in_c_is_refused(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("psycopg2")
+    exec("def _connect(dsn): raise AssertionError", vars(library))
+    monkeypatch.setitem(sys.modules, "psycopg2", library)
+    with installed(replacements(world)), pytest.raises(NotSimulatedError, match=r"psycopg2\._connect \(sockets of a C"):
+        library._connect("")

@@ -54,8 +54,8 @@ class Watch:
 def stands_still(who: str, place: str) -> SimulationError:
     """Return the error about a thread that stands still."""
     return SimulationError(
-        f"{who} waits at {place} for something real, and no other thread runs meanwhile. A lock that was made before the "
-        "simulation must not be held by a thread that blocks; make the lock inside the simulation"
+        f"{who} waits at {place} for something real, and no other thread runs meanwhile. A lock that was made before "
+        "the simulation must not be held by a thread that blocks; make the lock inside the simulation"
     )
 
 

@@ -1,0 +1,372 @@
+"""TCP sockets: tcp(7).
+
+What is written travels over a wire (network.py) into the inbox of the other end. States, errors and readiness are those
+of Linux (net/ipv4/tcp.c, tcp_input.c, af_inet.c), short of what no program can see: a segment that acknowledges the
+other end's last one arrives at once.
+"""
+
+import errno
+import socket
+from typing import Any, Final
+
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.network import SYN_RETRIES, Wire, is_any
+from loopcore_backends.sim.streams import (
+    BOTH,
+    RECEIVING,
+    SENDING,
+    SOMAXCONN,
+    StreamSocket,
+    any_address,
+    full_address,
+    mapped,
+    show_address,
+    show_bytes,
+)
+
+_SENDS: Final = ("connected", "close wait")
+
+
+class TcpSocket(StreamSocket):
+    """A socket of AF_INET or AF_INET6 and SOCK_STREAM.
+
+    `state`: closed, listening, connecting (SYN_SENT), connected (ESTABLISHED), close wait (the peer has sent its end),
+    fin wait (this end has sent its own), last ack (both, the peer first).
+    """
+
+    def __init__(self, host: Any, family: int, proto: int = 0) -> None:
+        super().__init__(host, family, proto)
+        self._call = "none"
+        """How far connect(2) has come: none, begun, done. The call that reports the outcome comes after the outcome."""
+        self._wire: Wire | None = None
+        self._has_ended = False
+        """The peer has said that nothing more comes."""
+        self._is_orphan = False
+        """No descriptor is left."""
+
+    @property
+    def reuses_address(self) -> bool:
+        """SO_REUSEADDR."""
+        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEADDR)))
+
+    @property
+    def reuses_port(self) -> bool:
+        """SO_REUSEPORT."""
+        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEPORT)))
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether SO_REUSEADDR does not let another socket have the port."""
+        return self.state == "listening"
+
+    # --- making connections -------------------------------------------------------------------------
+
+    def bind(self, address: Any) -> None:
+        if self._is_bound or self.state != "closed":
+            raise error(errno.EINVAL)
+        self.local = self.host.bind_port(self, address)
+        self._is_bound = True
+
+    def listen(self, backlog: int) -> None:
+        if self._call != "none" or self.state not in ("closed", "listening"):
+            raise error(errno.EINVAL)
+        if not self._is_bound:
+            self.bind((any_address(self.family), 0))
+        if self.state != "listening":
+            self.host.ports.check(self, self.local[0], self.local[1])
+        self.state = "listening"
+        self.shut = 0
+        self._backlog = max(0, min(backlog, SOMAXCONN))
+        self.changed()
+
+    def connect(self, address: Any) -> None:
+        if self._call == "done":
+            raise error(errno.EISCONN)
+        if self._call == "none":
+            if self.state != "closed":
+                raise error(errno.EISCONN)
+            self._call = "begun"
+            try:
+                self._begin(address)
+            except OSError:
+                self._call = "none"
+                raise
+            raise error(errno.EINPROGRESS)
+        if self.state == "connecting":
+            raise error(errno.EALREADY)
+        if self.state == "closed":
+            number = self.take_error() or errno.ECONNABORTED
+            self._disconnect()
+            raise error(number)
+        self._call = "done"
+
+    def _begin(self, address: Any) -> None:
+        ip, port = str(address[0]), address[1]
+        target = self.host.world.network.host_at(ip, self.host)
+        if is_any(ip):
+            ip = "127.0.0.1" if self.family == socket.AF_INET else "::1"
+        if not self._is_bound or is_any(self.local[0]):
+            own = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
+            if self._is_bound:
+                self.local = full_address(self.family, own, self.local[1])
+            else:
+                self.local = self.host.bind_port(self, (own, 0))
+                self._is_bound = True
+        self.remote = full_address(self.family, ip, port)
+        self.state = "connecting"
+        self.host.world.note("connect", f"to {show_address(self.remote)}", target.name)
+        self._send_request(target, 0)
+
+    def _send_request(self, target: Any, attempt: int) -> None:
+        if self.state != "connecting":
+            return
+        world = self.host.world
+        network = world.network
+        if attempt > SYN_RETRIES:
+            self.fail(errno.ETIMEDOUT)
+            return
+        label = f"connect from {self.host.name} to {show_address(self.remote)}"
+
+        def again() -> None:
+            world.after(float(2**attempt), lambda: self._send_request(target, attempt + 1), f"{label}, again")
+
+        def arrive() -> None:
+            if self.state != "connecting":
+                return
+            if network.is_cut(self.host, target):
+                again()
+                return
+            listener = target.listener_for(self.family, self.remote[0], self.remote[1])
+            if listener is None:
+                Wire(network, target, self.host).send(0, f"refusal to {self.host.name}", self._refused)
+            elif listener.is_full():
+                again()
+            else:
+                self._meet(listener)
+
+        delay = network.delay(self.host, target, 0, label, retransmits=True)
+        if delay:
+            world.after(delay, arrive, label)
+        else:
+            arrive()
+
+    def _refused(self) -> None:
+        if self.state == "connecting":
+            self.fail(errno.ECONNREFUSED)
+
+    def _meet(self, listener: "TcpSocket") -> None:
+        network = self.host.world.network
+        other = TcpSocket(listener.host, listener.family, self.proto)
+        other.options.update(listener.options)
+        other.local, other.remote = self.remote, self.local
+        if listener.family != self.family:  # a socket for both: it sees IPv4 as addresses of IPv6
+            other.local, other.remote = mapped(self.remote), mapped(self.local)
+        other.host.ports.adopt(other)
+        other.state, other._call, other._is_bound = "connected", "done", True
+        other.peer, self.peer = self, other
+        other._wire = Wire(network, listener.host, self.host)
+        self._wire = Wire(network, self.host, listener.host)
+        self._wire.on_give_up = lambda: self.fail(errno.ETIMEDOUT)
+        other._wire.on_give_up = lambda: other.fail(errno.ETIMEDOUT)
+        listener._accepted.append(other)
+        listener.changed()
+        other._carry(0, f"answer to connect from {self.host.name}", lambda: self._established(other))
+
+    def _established(self, other: "TcpSocket") -> None:
+        if self.state == "connecting":
+            self.state = "connected"
+            self.changed()
+        else:  # closed, or shut down, while the answer was under way
+            self._carry(0, f"reset to {other.host.name}", other.reset)
+
+    def peer_name(self) -> Any:
+        if self.remote is None or self.state in ("closed", "connecting", "listening"):
+            raise error(errno.ENOTCONN)
+        return self.remote
+
+    # --- the stream ---------------------------------------------------------------------------------
+
+    def read(self, size: int, *, peek: bool = False) -> bytes:
+        if self.state == "listening":
+            raise error(errno.ENOTCONN)
+        if self._inbox:
+            size = min(size, self._unread)
+            if size > 1 and not peek:
+                portion = self.host.world.tape.choose(3, "how much of what has arrived is read")
+                size = (size, size // 2, 1)[portion]
+            return self._take(size, peek)
+        if self._has_ended:
+            return b""
+        self._raise_pending()
+        if self.shut & RECEIVING:
+            return b""
+        if self.state == "closed":
+            raise error(errno.ENOTCONN)
+        raise error(errno.EAGAIN)
+
+    def write(self, data: "bytes | memoryview") -> int:
+        if self.state not in _SENDS:
+            self._raise_pending()
+            raise error(errno.EAGAIN if self.state == "connecting" else errno.EPIPE)
+        if self.error or self.shut & SENDING:
+            self._raise_pending()
+            raise error(errno.EPIPE)
+        size = min(len(data), self._window())
+        if not size:
+            if not len(data):
+                return 0
+            raise error(errno.EAGAIN)
+        taken = bytes(data[:size])
+        self._outstanding += size
+        world, peer = self.host.world, self.peer
+        preview = show_bytes(taken)
+        flow = world.new_flow()
+        world.note("send", f"{preview} ({size} bytes)", peer.host.name, flow, self.host.name)
+
+        def arrive() -> None:
+            world.note("arrive", f"{preview} ({size} bytes)", self.host.name, flow, peer.host.name)
+            peer._arrived(taken)
+
+        self._carry(size, f"{preview} from {self.host.name} to {peer.host.name}", arrive)
+        return size
+
+    def send_to(self, data: "bytes | memoryview", address: Any) -> int:
+        return self.write(data)  # Linux looks at the address for "fast open" only
+
+    def _carry(self, size: int, label: str, arrive: Any) -> None:
+        if self._wire is not None:
+            self._wire.send(size, label, arrive)
+
+    def _arrived(self, data: bytes) -> None:
+        if self._is_orphan or self.state == "closed":
+            self._answer_with_reset()
+        else:
+            self._put(data)
+
+    def _answer_with_reset(self) -> None:
+        peer = self.peer
+        if peer is not None and peer.state != "closed":
+            self._carry(0, f"reset to {peer.host.name}", peer.reset)
+
+    def poll(self) -> int:
+        if self.state == "listening":
+            return READ if self._accepted else 0
+        bits = 0
+        if self.shut == BOTH or self.state == "closed":
+            bits |= HANGUP
+        if self.shut & RECEIVING:
+            bits |= READ
+        if self.state != "connecting":
+            if self._inbox:
+                bits |= READ
+            if self.shut & SENDING or self._is_roomy():
+                bits |= WRITE
+        if self.error:
+            bits |= ERROR
+        return bits
+
+    # --- ends ---------------------------------------------------------------------------------------
+
+    def shutdown(self, how: int) -> None:
+        if how not in (socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR):
+            raise error(errno.EINVAL)
+        bits = how + 1
+        if self._call == "begun" and self.state not in ("connecting", "closed"):
+            self._call = "done"
+        before = self.state
+        if before == "connecting" or (before == "listening" and bits & RECEIVING):
+            if before == "connecting":
+                self.error = errno.ECONNRESET
+            self._disconnect()
+        elif before != "listening":
+            self.shut |= bits
+            if bits & SENDING and before in _SENDS:
+                self._send_end()
+        self.changed()
+        if before == "closed":
+            raise error(errno.ENOTCONN)
+
+    def _disconnect(self) -> None:
+        """Become as new: a listener that is shut down, a connect that failed."""
+        self._reset_waiting()
+        self._call = "none"
+        self.state = "closed"
+        self.shut = 0
+        self._has_ended = False
+        self._inbox.clear()
+        self._unread = self._outstanding = 0
+        self.peer = self.remote = None
+
+    def _send_end(self) -> None:
+        self.state = "fin wait" if self.state == "connected" else "last ack"
+        peer = self.peer
+        self.host.world.note("close", "nothing more comes", peer.host.name, 0, self.host.name)
+        self._carry(0, f"end of stream from {self.host.name} to {peer.host.name}", peer._ended)
+
+    def _ended(self) -> None:
+        if self.state == "closed":
+            self._answer_with_reset()
+            return
+        self._has_ended = True
+        self.shut |= RECEIVING
+        if self.state == "connected":
+            self.state = "close wait"
+        elif self.state == "fin wait":  # both ends are sent: the acknowledgement ends the peer
+            peer = self.peer
+            self._is_done()
+            if peer.state == "last ack":
+                peer._is_done()
+        self.changed()
+
+    def _is_done(self) -> None:
+        self.state = "closed"
+        self.shut = BOTH
+        self.changed()
+
+    def reset(self) -> None:
+        """The peer has broken the connection off."""
+        if self.state != "closed":
+            self.fail(errno.EPIPE if self.state == "close wait" else errno.ECONNRESET)
+
+    def fail(self, number: int) -> None:
+        """Let the next call report `number`."""
+        if self.state != "closed":
+            self.error = number
+            self._is_done()
+
+    def close(self) -> None:
+        before = self.state
+        self._is_orphan = True
+        self._reset_waiting()
+        on, seconds = self.options.get((socket.SOL_SOCKET, socket.SO_LINGER), (0, 0))
+        closes_first = before in ("connected", "fin wait")
+        if before in ("closed", "listening", "connecting"):
+            self.state = "closed"
+        elif self._unread or (on and not seconds):
+            closes_first = False
+            self._break_off()
+        elif before in _SENDS:
+            self._send_end()
+        self._inbox.clear()
+        self.host.ports.unbind(self, lingers=closes_first)
+
+    def _reset_waiting(self) -> None:
+        for waiting in self._accepted:
+            waiting._is_orphan = True
+            waiting._break_off()
+            waiting.host.ports.unbind(waiting)
+        self._accepted.clear()
+
+    def _break_off(self) -> None:
+        if self.state == "closed":
+            return
+        self._is_done()
+        peer = self.peer
+        self.host.world.note("reset", "the connection is broken off", peer.host.name, 0, self.host.name)
+        self._carry(0, f"reset to {peer.host.name}", peer.reset)
+
+    def abandon(self) -> None:
+        self._is_orphan = True
+        self.state = "closed"
+        self._accepted.clear()

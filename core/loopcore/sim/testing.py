@@ -1,0 +1,267 @@
+"""`pytest --loopcore-sim`: unmodified tests in simulations, one for each schedule.
+
+A test runs once for each seed, each time in a new simulation that contains all of it: the set-up of its fixtures of
+every scope, the test, and their teardown. So no loop, socket or task outlives a simulation, a class, module or session
+scoped loop of pytest-asyncio included, and each run is as if the test were the only one. The price is that fixtures of
+wider scopes are set up once for each schedule.
+
+Seed 0 is asyncio's own order. A test that makes no choice and draws no random number there runs once: it has no
+other schedule. The first seed
+that fails ends the search; it is shrunk, and the report of the shrunk run is the test's report.
+
+A failed test that called what is not simulated says nothing about the program: it is reported as skipped, "refused".
+"""
+
+import shlex
+import time
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from loopcore.errors import UsageError
+from loopcore.sim.checking import kind_of
+from loopcore.sim.report.failure import in_words
+from loopcore.sim.running import outside, simulation
+from loopcore.sim.search import mixed
+from loopcore.sim.shrinking import shrink
+from loopcore.sim.tape import Replay, Tape
+
+SHRINK_RUNS: Final = 300
+SHRINK_SECONDS: Final = 10.0
+_SECTION: Final = "loopcore-sim"
+
+
+class _Run:
+    """One run of a test in a simulation: its reports, and the exceptions behind those that failed."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.reports: list[pytest.TestReport] = []
+        self.errors: list[tuple[str, BaseException]] = []
+        self.refused: list[str] = []
+        self.seconds = 0.0
+
+    @property
+    def failed(self) -> bool:
+        return any(report.failed for report in self.reports)
+
+    @property
+    def passed(self) -> bool:
+        return all(report.passed and not hasattr(report, "wasxfail") for report in self.reports)
+
+    @property
+    def kind(self) -> object:
+        """What makes two failures the same: the phase, the class of the exception, and where it was raised."""
+        return [(phase, kind_of(error)) for phase, error in self.errors[:1]] if self.failed else None
+
+
+class SimulationPlugin:
+    """Runs every test in simulations. Registered by --loopcore-sim and --loopcore-sim-replay."""
+
+    def __init__(self, seeds: int, token: str | None) -> None:
+        self._seeds = seeds
+        self._token = token
+        self._run: _Run | None = None
+        self._timeout: Any = None
+        """Settings of the timer that pytest-timeout has started for the test, before its first schedule."""
+        self._tests = self._refused = self._schedules = 0
+        self._seconds = 0.0
+
+    def pytest_report_header(self) -> str:
+        """Say what a test means in this run."""
+        if self._token is not None:
+            return f"loopcore-sim: replay of {self._token}"
+        return f"loopcore-sim: each test in a simulation, up to {self._seeds} schedules"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Refuse to replay several tests: a token belongs to one."""
+        if self._token is not None and len(items) > 1:
+            raise pytest.UsageError(
+                f"--loopcore-sim-replay runs one test, these are {len(items)}; name it: pytest PATH::TEST"
+            )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool:
+        """Run `item` on many schedules, and report it once."""
+        hook = item.ihook
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        _make_base_of_temporary_folders(item.config)
+        run, schedules, seconds = self._replayed(item) if self._token is not None else self._searched(item)
+        if run.failed and run.refused:
+            _skip(item, run)
+        run.reports[-1].loopcore_sim = {  # type: ignore[attr-defined]  # a report's attributes travel to xdist's controller
+            "schedules": schedules,
+            "seconds": seconds,
+            "refused": any(_is_refused(report) for report in run.reports),
+        }
+        for report in run.reports:
+            hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        self._timeout = None
+        return True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        """Keep the exception of a report that failed."""
+        report = yield
+        if self._run is not None and report.failed and call.excinfo is not None:
+            self._run.errors.append((call.when, call.excinfo.value))
+        return report
+
+    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    def pytest_timeout_set_timer(self, settings: Any) -> Generator[None, Any, Any]:
+        """Let pytest-timeout start a timer of real time, for each schedule."""
+        if self._run is None:
+            self._timeout = settings
+            return (yield)
+        with outside():  # it limits the function only
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    def pytest_timeout_cancel_timer(self) -> Generator[None, Any, Any]:
+        """Let pytest-timeout stop its timer of real time."""
+        if self._run is None:
+            return (yield)
+        with outside():
+            return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count; with pytest-xdist this is called in the controller, for the tests of all workers."""
+        counts = getattr(report, "loopcore_sim", None)
+        if counts is not None:
+            self._tests += 1
+            self._schedules += counts["schedules"]
+            self._seconds += counts["seconds"]
+            self._refused += counts["refused"]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print what was run."""
+        if self._tests:
+            terminalreporter.line(
+                f"loopcore-sim: {_count(self._tests, 'test')}, {_count(self._schedules, 'schedule')}, "
+                f"{self._seconds:,.1f} simulated seconds, {self._refused:,} refused"
+            )
+
+    # --- one test -----------------------------------------------------------------------------------
+
+    def _simulated(self, item: pytest.Item, tape: Tape) -> _Run:
+        run = self._run = _Run(tape)
+        properties = list(item.user_properties)
+        item._report_sections.clear()
+        if self._timeout is not None:
+            item.ihook.pytest_timeout_cancel_timer(item=item)
+            item.ihook.pytest_timeout_set_timer(item=item, settings=self._timeout)
+        try:
+            with simulation(tape) as world:
+                try:
+                    run.reports = runtestprotocol(item, log=False, nextitem=None)
+                finally:
+                    run.seconds = world.now
+                    run.refused = world.refused
+        finally:
+            self._run = None
+            item.user_properties[:] = properties
+        tape.end()
+        return run
+
+    def _replayed(self, item: pytest.Item) -> tuple[_Run, int, float]:
+        assert self._token is not None
+        run = self._simulated(item, Tape.from_token(self._token))
+        lines = [f"loopcore-sim: replayed with seed {run.tape.seed}", *_differences(run)]
+        if run.tape.divergence is not None:
+            lines.append(
+                f"this is not the run of the token: {run.tape.divergence}; the test or its libraries have changed, or "
+                "the order of a set matters: use the same PYTHONHASHSEED for both runs"
+            )
+        _add_section(run, lines)
+        return run, 1, run.seconds
+
+    def _searched(self, item: pytest.Item) -> tuple[_Run, int, float]:
+        seconds = 0.0
+        for seed in range(self._seeds):
+            run = self._simulated(item, Tape(mixed(seed), seed=seed))
+            seconds += run.seconds
+            if not run.passed or (seed == 0 and run.tape.is_blank):
+                break
+        if run.failed and not run.refused:
+            run = self._explained(item, run, seed)
+        return run, seed + 1, seconds
+
+    def _explained(self, item: pytest.Item, run: _Run, seed: int) -> _Run:
+        """Return the shrunk run of a failure, with the line that repeats it in its report."""
+        config: Any = item.config
+        again = f"pytest {shlex.quote(config.cwd_relative_nodeid(item.nodeid))} --loopcore-sim-replay"
+        if seed == 0:
+            line = f"loopcore-sim: failed with seed 0, asyncio's own order; no other schedule is needed: {again}"
+            _add_section(run, [f"{line} {run.tape.token()}"])
+            return run
+        run, notes = (run, []) if item.config.getoption("usepdb", False) else self._shrunk(item, run)
+        line = f"loopcore-sim: failed with seed {seed} (after {seed} that passed): {again} {run.tape.token()}"
+        _add_section(run, [line, *_differences(run), *notes])
+        return run
+
+    def _shrunk(self, item: pytest.Item, run: _Run) -> tuple[_Run, list[str]]:
+        end = time.monotonic() + SHRINK_SECONDS
+        best = run
+
+        def fails(values: Sequence[int]) -> bool:
+            nonlocal best
+            if time.monotonic() > end:
+                return False
+            tried = self._simulated(item, Tape(Replay(values), seed=run.tape.seed, level=run.tape.level))
+            if tried.kind != run.kind or tried.refused:
+                return False
+            best = tried
+            return True
+
+        try:
+            shrink(run.tape.values, fails, SHRINK_RUNS)
+        except UsageError:
+            return run, [
+                "the same schedule did not fail again: the test depends on an earlier run, or on the real clock"
+            ]
+        return best, []
+
+
+def _differences(run: _Run) -> list[str]:
+    changes = in_words(run.tape.choices)
+    if not changes:
+        return ["every choice is that of asyncio's own order"]
+    return [
+        f"{len(changes)} of {_count(len(run.tape.choices), 'choice')} differ from asyncio's own order:",
+        *(f"  - {change}" for change in changes),
+    ]
+
+
+def _add_section(run: _Run, lines: list[str]) -> None:
+    for report in run.reports:
+        if report.failed:
+            report.sections.append((_SECTION, "\n".join(lines)))
+            return
+
+
+def _skip(item: pytest.Item, run: _Run) -> None:
+    """Turn the failures of a test that called what is not simulated into a skip."""
+    path, line, _ = item.location
+    for report in run.reports:
+        if report.failed:
+            report.outcome = "skipped"
+            report.longrepr = (path, line or 0, f"Skipped: refused: {run.refused[0]}")
+
+
+def _is_refused(report: pytest.TestReport) -> bool:
+    return isinstance(report.longrepr, tuple) and report.longrepr[2].startswith("Skipped: refused: ")
+
+
+def _make_base_of_temporary_folders(config: pytest.Config) -> None:
+    """Let the folder of tmp_path exist for real: pytest remembers it for the session, a simulation's disk does not."""
+    factory = getattr(config, "_tmp_path_factory", None)
+    if factory is not None:
+        factory.getbasetemp()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
