@@ -363,6 +363,80 @@ def test_threads_of_a_crashed_host_stand_still():
     assert events == ["begins on db", "begins on db", "ends"]
 
 
+def test_a_host_that_blocks_stands_still_and_others_go_on():
+    events: list[str] = []
+
+    async def sleepy() -> None:
+        asyncio.get_running_loop().call_later(1, events.append, "timer of the sleepy host")
+        time.sleep(3)
+        events.append("awake")
+        await asyncio.sleep(0.1)
+
+    async def ticking() -> None:
+        for _ in range(2):
+            await asyncio.sleep(1)
+            events.append("tick")
+
+    async def main() -> None:
+        scenario.host("sleepy", sleepy)
+        scenario.host("ticking", ticking)
+        await asyncio.sleep(10)
+
+    outcome_of(main)
+    assert events == ["tick", "tick", "awake", "timer of the sleepy host"]
+
+
+def test_pools_have_the_same_size_on_every_machine():
+    async def main() -> int:
+        return len(set(await asyncio.gather(*(asyncio.to_thread(work) for _ in range(20)))))
+
+    def work() -> str:
+        time.sleep(1)
+        return threading.current_thread().name
+
+    assert result_of(main) == 8
+
+
+def test_thread_local_data_and_daemons():
+    local = threading.local()
+
+    def work(value: int) -> int:
+        local.value = value
+        time.sleep(1)
+        return int(local.value)
+
+    async def main() -> list[int]:
+        thread = threading.Thread(target=threading.Event().wait, daemon=True, name="daemon")
+        thread.start()
+        assert thread in threading.enumerate()
+        assert thread.daemon
+        assert thread.ident != threading.get_ident()
+        return await asyncio.gather(*(asyncio.to_thread(work, i) for i in range(4)))
+
+    assert result_of(main) == [0, 1, 2, 3]
+
+
+def test_portals_and_worker_threads_of_anyio():
+    anyio = pytest.importorskip("anyio")
+    to_thread, from_thread = pytest.importorskip("anyio.to_thread"), pytest.importorskip("anyio.from_thread")
+
+    def work() -> str:
+        from_thread.run(anyio.sleep, 2)
+        return str(from_thread.run_sync(threading.current_thread).name)
+
+    def portal() -> None:
+        with from_thread.start_blocking_portal() as open_portal:
+            open_portal.call(anyio.sleep, 1)
+
+    async def main() -> tuple[str, float]:
+        began = time.monotonic()
+        name = await to_thread.run_sync(work)
+        await to_thread.run_sync(portal)
+        return name, time.monotonic() - began
+
+    assert result_of(main) == ("MainThread", pytest.approx(3, abs=0.1))
+
+
 _MADE_BEFORE = threading.Lock()
 
 
