@@ -191,7 +191,7 @@ class World:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
         if self._step():
             return True
-        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None and not host.is_paused]
+        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None and host.can_step()]
         moments += self.threads.moments()
         self._drop_cancelled()
         if self._events:
@@ -289,6 +289,7 @@ class World:
 
     def close(self) -> None:
         """End the threads and the loops of all hosts, and forget what was about to happen."""
+        self.loops.silence()
         try:
             self.threads.close()
             for host in self.all_hosts():

@@ -386,6 +386,45 @@ def test_a_host_that_blocks_stands_still_and_others_go_on():
     assert events == ["tick", "tick", "awake", "timer of the sleepy host"]
 
 
+def test_a_loop_in_a_thread_is_that_of_its_host():
+    async def server() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(writer.get_extra_info("peername")[0].encode())
+            writer.close()
+
+        def serve() -> None:
+            async def run() -> None:
+                await (await asyncio.start_server(answer, "db", 5000)).serve_forever()
+
+            asyncio.run(run())
+
+        await asyncio.to_thread(serve)
+
+    async def client() -> str:
+        async def ask() -> str:
+            reader, writer = await asyncio.open_connection("db", 5000)
+            answer = await reader.read()
+            writer.close()
+            return answer.decode()
+
+        return await asyncio.to_thread(asyncio.run, ask())
+
+    async def main() -> None:
+        answers: list[str] = []
+        scenario.host("db", server)
+        await asyncio.sleep(1)
+
+        async def keep() -> None:
+            answers.append(await client())
+
+        host = scenario.host("client", keep)
+        await asyncio.sleep(5)
+        assert answers == [host.addresses[0]]
+
+    for seed in range(20):
+        result_of(main, seed)
+
+
 def test_pools_have_the_same_size_on_every_machine():
     async def main() -> int:
         return len(set(await asyncio.gather(*(asyncio.to_thread(work) for _ in range(20)))))

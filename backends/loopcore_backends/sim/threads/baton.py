@@ -114,7 +114,14 @@ class SimThread:
         """Return whether what it waits for is there."""
         if not self.host.is_on or self.host.is_paused:
             return False
-        return (self.wakes_at is not None and self.wakes_at <= now) or self.waits_for()
+        if self.wakes_at is not None and self.wakes_at <= now:
+            return True
+        world = self._threads.world
+        before, world.host = world.host, self.host  # a loop of its own tries its operations
+        try:
+            return self.waits_for()
+        finally:
+            world.host = before
 
     def step(self) -> None:
         """Let it run until it blocks or ends. Raises SimulationError if it waits for something real."""
