@@ -73,11 +73,14 @@ class Host:
             self.world.host = before
         self.has_stirred = True
 
+    def can_step(self) -> bool:
+        """Return whether its loop may make a tick: it runs, and no code of it blocks."""
+        return self.loop is not None and self.is_on and not self.is_paused and not self._is_in_step
+
     def has_work(self) -> bool:
         """Return whether its loop has to make a tick now."""
-        if self.loop is None or not self.is_on or self.is_paused or self._is_in_step:
-            return False
-        return self.has_stirred or (self.wakes_at is not None and self.wakes_at <= self.world.now_ns)
+        is_due = self.has_stirred or (self.wakes_at is not None and self.wakes_at <= self.world.now_ns)
+        return is_due and self.can_step()
 
     def step(self) -> None:
         """Make one tick of its loop. Raises what its program raised."""
