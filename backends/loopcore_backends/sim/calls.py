@@ -2,7 +2,6 @@
 
 import errno
 import os
-import stat
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -71,22 +70,6 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         table.get(fd)
         table.set_inheritable(fd, inheritable)
 
-    def fstat(fd: int) -> os.stat_result:
-        kind = table.get(fd).kind
-        mode = {"pipe": stat.S_IFIFO, "socket": stat.S_IFSOCK}.get(kind, stat.S_IFREG) | 0o600
-        return os.stat_result((mode, fd, 0, 1, 1000, 1000, 0, 0, 0, 0))
-
-    def stat_of(fd: int, **_: Any) -> os.stat_result:
-        return fstat(fd)
-
-    def lseek(fd: int, *_: Any) -> int:
-        table.get(fd)
-        raise error(errno.ESPIPE)
-
-    def sendfile(fd: int, *_: Any) -> int:
-        table.get(fd)
-        raise error(errno.EINVAL)  # as for files that sendfile(2) cannot send: callers copy instead
-
     def pipe() -> tuple[int, int]:
         reader, writer = make_pipe(world.host)
         return table.install(reader), table.install(writer)
@@ -111,14 +94,6 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
             pass  # isatty(3) says no
         return False
 
-    def truncate(fd: int, length: int) -> None:
-        table.get(fd)
-        raise error(errno.EINVAL)
-
-    def sync(fd: int) -> None:
-        table.get(fd)
-        raise error(errno.EINVAL)
-
     replace("read", read)
     replace("write", write)
     replace("readv", readv)
@@ -130,13 +105,6 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
     replace("get_blocking", lambda fd: table.get(fd).blocking)
     replace("set_inheritable", set_inheritable)
     replace("get_inheritable", table.is_inheritable)
-    replace("fstat", fstat)
-    replace("stat", stat_of)
-    replace("ftruncate", truncate)
-    replace("fsync", sync)
-    replace("fdatasync", sync)
-    replace("lseek", lseek)
-    replace("sendfile", sendfile)
     replace("isatty", isatty)
     found.append((os, "pipe", pipe))
     if hasattr(os, "pipe2"):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.files.disk import Disk
+from loopcore_backends.sim.files.system import new_disk
 from loopcore_backends.sim.network import Ports, is_any, is_own
 from loopcore_backends.sim.signals import Signals
 from loopcore_backends.sim.streams import any_address, full_address
@@ -32,7 +34,7 @@ class Host:
         self.unix_names: dict[str, Any] = {}
         self.full_datagram_sockets: list[Any] = []
         """Unix sockets that wait until another one has room for a datagram."""
-        self.disk: Any = None
+        self._disk: Disk | None = None
         self.signals = Signals()
         self.is_on = True
         self.is_paused = False
@@ -49,6 +51,13 @@ class Host:
 
     def __repr__(self) -> str:
         return f"<Host {self.name}>"
+
+    @property
+    def disk(self) -> Disk:
+        """Its files; made when a program first asks for one."""
+        if self._disk is None:
+            self._disk = new_disk(self)
+        return self._disk
 
     # --- its program --------------------------------------------------------------------------------
 
@@ -118,6 +127,8 @@ class Host:
         self.world.note("crash", "the process ends", host=self.name)
         self._abandon()
         self.world.descriptors.close_all_of(self)
+        if self._disk is not None:
+            self._disk.end_process()
 
     def power_cut(self) -> None:
         """Take its power: nobody is told, and what was not synced may be lost, torn or kept."""
@@ -127,8 +138,8 @@ class Host:
         self.world.descriptors.forget_all_of(self)
         self.ports.clear()
         self.unix_names.clear()
-        if self.disk is not None:
-            self.disk.power_cut(self.world.tape.choose)
+        if self._disk is not None:
+            self._disk.power_cut(self.world.tape.choose)
 
     def restart(self, main: Callable[[], Coroutine[Any, Any, Any]] | None = None) -> None:
         """Run its program again, against the disk as it is. Raises ValueError if it never had one."""

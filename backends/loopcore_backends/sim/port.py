@@ -11,7 +11,9 @@ from loopcore.ports.completion import Completion
 from loopcore.ports.interest import READ, WRITE
 from loopcore.ports.operations import (
     ACCEPT,
+    CLOSE,
     CONNECT,
+    OPEN,
     POLL,
     READ_FILE,
     RECEIVE,
@@ -19,7 +21,10 @@ from loopcore.ports.operations import (
     SEND,
     SEND_TO,
     SHUTDOWN,
+    STAT,
+    SYNC,
     WRITE_FILE,
+    Close,
     Operation,
     name_of,
 )
@@ -29,13 +34,16 @@ from loopcore.sim.tape import Tape
 from loopcore_backends.sim import names
 from loopcore_backends.sim.clock import WorldClock
 from loopcore_backends.sim.datagrams import DatagramSocket
-from loopcore_backends.sim.descriptors import Description, error
+from loopcore_backends.sim.descriptors import Description, error, is_simulated
+from loopcore_backends.sim.files.calls import perform
+from loopcore_backends.sim.files.descriptor import OpenFile
 from loopcore_backends.sim.installing import installed
 from loopcore_backends.sim.replacing import real_functions
 from loopcore_backends.sim.world import SECOND, World
 
 _READS: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE))
 _MULTISHOT: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM))
+_FILE_CODES: Final = frozenset((OPEN, SYNC, STAT, CLOSE))
 _SHOTS: Final = 16
 """The most results of one operation in one wait."""
 
@@ -82,7 +90,7 @@ class SimBackend:
 
     name: str = "sim"
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
+        {Capability.FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
     )
     backend_api = (1, 0)
 
@@ -117,6 +125,8 @@ class SimBackend:
         self._done: list[Completion] = []
         self._to_try: list[_Flight] = []
         self._in_flight: dict[int, _Flight] = {}
+        self._files: dict[Operation, Any] = {}
+        """Operations of files that have not happened yet, and their events. They cannot be cancelled."""
         self._woken = False
         self._is_closed = False
         self._is_main = self._host is self._world.main
@@ -141,10 +151,13 @@ class SimBackend:
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight; submit it again after its terminal completion")
         code = operation.code
+        if code in _FILE_CODES or (code in (READ_FILE, WRITE_FILE) and self._is_file(operation.fd)):
+            operation.slot = self
+            label = f"{name_of(code).lower()} of {self._host.name}"
+            self._files[operation] = self._world.after(0.0, lambda: self._perform(operation), label)
+            return
         if code not in self._calls:
             raise UsageError(f"the sim backend does not support {name_of(code)}; see its `capabilities`")
-        if code in (READ_FILE, WRITE_FILE) and operation.offset != -1:  # type: ignore[attr-defined]
-            raise UsageError("the sim backend reads and writes at a file's current position, not at an offset")
         try:
             description = self._world.descriptors.get(operation.fd)
         except OSError as exc:
@@ -211,13 +224,17 @@ class SimBackend:
         for operation, result, more in self._done:
             if not more:
                 unfinished[operation] = None
-            if operation.code == ACCEPT and isinstance(result, int):
-                self._world.descriptors.close(result)
+            if operation.code in (ACCEPT, OPEN) and isinstance(result, int):
+                perform(self._world, Close(result))
+        for operation, event in self._files.items():
+            event.cancel()
+            unfinished[operation] = None
         for flight in self._in_flight.values():
             flight.is_over = True
             flight.description.stop_listening(flight)
         self._done = []
         self._in_flight.clear()
+        self._files.clear()
         self._to_try.clear()
         for operation in unfinished:
             operation.slot = None
@@ -305,6 +322,18 @@ class SimBackend:
     def _must_be_open(self) -> None:
         if self._is_closed:
             raise BackendClosedError("the sim backend is closed")
+
+    def _is_file(self, fd: int) -> bool:
+        return not is_simulated(fd) or isinstance(self._world.descriptors.get(fd), OpenFile)
+
+    def _perform(self, operation: Operation) -> None:
+        del self._files[operation]
+        host, self._world.host = self._world.host, self._host
+        try:
+            self._done.append((operation, perform(self._world, operation), False))
+        finally:
+            self._world.host = host
+        self._host.has_stirred = True
 
     # --- what the operations do ---------------------------------------------------------------------
 

@@ -55,6 +55,18 @@ _AUDITED: Final = {
     "socket.getnameinfo": _NAME,
 }
 
+_CHANGES: Final = frozenset(
+    f"os.{name}"
+    for name in (
+        "chmod", "chown", "link", "mkdir", "remove", "removexattr", "rename", "rmdir", "setxattr", "symlink",
+        "truncate", "utime",
+    )
+)  # fmt: skip
+"""What the real functions of files report: the simulated ones do not."""
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_COPY: Final = "call it as os.NAME() or open(): this is a copy of the real function from before the simulation"
+_DATABASE: Final = "use ':memory:' in simulations: SQLite writes its files in C"
+
 _STANDARD: Final = sysconfig.get_path("stdlib") + os.sep
 _OWN_SOCKETS: Final = (
     ("MySQLdb", "connect"),
@@ -141,6 +153,15 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
             raise not_simulated(event, _AUDITED[event])
     elif event == "mmap.__new__" and arguments[0] >= FIRST and get_ident() in SIMULATED_THREADS:
         raise not_simulated("mmap.mmap() of a simulated file", _MAPPING)
+    elif event in _CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING):
+        # The machine opens devices and hands on real descriptors; imports write their caches.
+        caller = sys._getframe(1).f_code.co_filename
+        if get_ident() in SIMULATED_THREADS and not caller.startswith((_LOOPCORE[1], "<frozen importlib")):
+            raise not_simulated(f"{event} of {arguments[0]!r}", _COPY)
+    elif event == "sqlite3.connect" and get_ident() in SIMULATED_THREADS:
+        name = os.fsdecode(arguments[0])
+        if name != ":memory:" and "mode=memory" not in name:
+            raise not_simulated(f"sqlite3.connect({name!r})", _DATABASE)
 
 
 def _caller() -> str:

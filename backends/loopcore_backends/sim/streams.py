@@ -80,7 +80,8 @@ class StreamSocket(Description):
         if not self._accepted:
             raise error(errno.EAGAIN)
         accepted = self._accepted.popleft()
-        self.host.world.note("accept", f"from {show_address(accepted.remote)}", host=self.host.name)
+        peer = "" if accepted.peer is None else accepted.peer.host.name
+        self.host.world.note("accept", f"from {show_address(accepted.remote)}", peer, host=self.host.name)
         self.changed()
         return accepted
 

@@ -144,7 +144,7 @@ def bind_name(sock: Any, path: str) -> Any:
     if not path:
         path = next(f"\0{number:05x}" for number in count(1) if _key(sock, f"\0{number:05x}") not in host.unix_names)
     key = _key(sock, path)
-    if host.disk is not None and not path.startswith("\0"):
+    if not path.startswith("\0"):
         host.disk.make_socket(path)
     elif key in host.unix_names:
         raise error(errno.EADDRINUSE)
@@ -157,10 +157,9 @@ def find_name(sock: Any, path: str) -> Any:
     host = sock.host
     found = host.unix_names.get(_key(sock, path))
     if found is None:
-        is_there = path.startswith("\0") or (host.disk is not None and host.disk.has_socket(path))
-        if not is_there and host.disk is not None:
+        if not path.startswith("\0"):
             host.disk.find(path)  # ENOENT, or what else is wrong with the path
-        raise error(errno.ECONNREFUSED if is_there or host.disk is not None else errno.ENOENT)
+        raise error(errno.ECONNREFUSED)
     if found.type != sock.type:
         raise error(errno.EPROTOTYPE)
     return found

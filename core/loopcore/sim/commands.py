@@ -30,6 +30,7 @@ def sim(parser: argparse.ArgumentParser) -> None:
     replay.add_argument("token", metavar="TOKEN", help="the token that was printed with the failure")
     replay.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto here")
     replay.add_argument("--diagram", type=Path, metavar="FILE", help="draw who sent what to whom here, as SVG")
+    replay.add_argument("--hosts", metavar="NAMES", help="show and draw only these hosts: names with commas")
     for each in (run, twice):
         each.add_argument("--seeds", type=int, default=1000, metavar="N", help="how many seeds to try (default: 1000)")
         each.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (default: 0)")
@@ -166,11 +167,15 @@ def _replay(arguments: argparse.Namespace) -> int:
 
     tape = Tape.from_token(arguments.token)
     outcome = simulate(load(arguments.program), tape, limit=arguments.limit)
-    print(sequence_diagram(outcome.log))
+    log = outcome.log
+    if arguments.hosts is not None:
+        wanted = {*arguments.hosts.split(",")}
+        log = [entry for entry in log if entry.host in wanted and (not entry.peer or entry.peer in wanted)]
+    print(sequence_diagram(log))
     if arguments.trace is not None:
-        write_trace(outcome.log, arguments.trace)
+        write_trace(log, arguments.trace)
     if arguments.diagram is not None:
-        arguments.diagram.write_text(sequence_svg(outcome.log), encoding="utf-8")
+        arguments.diagram.write_text(sequence_svg(log), encoding="utf-8")
     if tape.divergence is not None:
         print(f"the run is not that of the token: {tape.divergence}", file=sys.stderr)
     if outcome.error is None:

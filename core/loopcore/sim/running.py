@@ -42,7 +42,7 @@ class Outcome:
 
     def __init__(self, world: Any, result: Any, error: BaseException | None) -> None:
         self.tape: Tape = world.tape
-        self.log = world.log
+        self.log = [*world.log]  # without what the end of its loops still writes
         self.reported = world.errors
         self.reached = world.reached
         self.seconds: float = world.now

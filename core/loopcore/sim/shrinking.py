@@ -1,5 +1,10 @@
 """Shrinking: a failing run with the fewest choices that differ from 0.
 
+`shrink_labels` comes first where runs are long. It names each change by the label of its question and by how often that
+label was asked before, so the others keep their places when one is left out.
+
+`shrink` works on positions, which is what a token has.
+
 Every candidate is tried by running the program again, so the number of runs is the cost. The passes, repeated until
 none finds anything:
 
@@ -11,11 +16,14 @@ none finds anything:
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from loopcore.errors import UsageError
+from loopcore.sim.tape import Choice, fitted
 
-__all__ = ["shrink"]
+__all__ = ["Labelled", "shrink", "shrink_labels"]
 
 _SHIFTS = (0, -1, 1, -2, 2, -3, 3)
 _PAIRS_UP_TO = 12
@@ -42,6 +50,82 @@ def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], budge
         search.lower()
         search.shorten()
     return _values(search.best)
+
+
+class Labelled(NamedTuple):
+    """A choice other than 0, by its label instead of its position."""
+
+    label: str
+    occurrence: int
+    """How often the label was asked before."""
+    answer: int
+    key: str
+    """Which actor was picked, if the question was which goes next; `answer` does not count then."""
+
+    @property
+    def kind(self) -> str:
+        """What the label has before the first colon."""
+        return self.label.partition(": ")[0]
+
+    @staticmethod
+    def of(choices: Sequence[Choice]) -> "list[Labelled]":
+        """Return the choices that differ from 0."""
+        found = []
+        asked: Counter[str] = Counter()
+        for choice in choices:
+            if choice.value:
+                key = choice.keys[choice.value] if choice.keys else ""
+                found.append(Labelled(choice.label, asked[choice.label], choice.value, key))
+            asked[choice.label] += 1
+        return found
+
+
+class ByLabel:
+    """A strategy that gives the answers of `changes` to the questions with their labels, and 0 to all others."""
+
+    def __init__(self, changes: Sequence[Labelled]) -> None:
+        self._changes = {(change.label, change.occurrence): change for change in changes}
+        self._asked: Counter[str] = Counter()
+
+    def next(self, n: int, label: str, keys: Sequence[str]) -> int:
+        change = self._changes.get((label, self._asked[label]))
+        self._asked[label] += 1
+        if change is None:
+            return 0
+        if change.key:
+            return keys.index(change.key) if change.key in keys else 0
+        return fitted(change.answer, n)
+
+
+def shrink_labels(
+    changes: Sequence[Labelled], fails: Callable[[Sequence[Labelled]], bool], budget: int = 250
+) -> list[Labelled]:
+    """Return those of `changes` that are needed to fail, as far as `budget` runs can tell: whole kinds, then parts.
+
+    `fails` runs the program under `ByLabel(changes)` and says whether it fails in the same way.
+    """
+    best = list(changes)
+
+    def try_(candidate: list[Labelled]) -> bool:
+        nonlocal best, budget
+        if budget <= 0 or len(candidate) == len(best):
+            return False
+        budget -= 1
+        if not fails(candidate):
+            return False
+        best = candidate
+        return True
+
+    for kind, _ in Counter(change.kind for change in best).most_common():
+        try_([change for change in best if change.kind != kind])
+    size = len(best) // 2
+    while size:
+        start = 0
+        while start < len(best):
+            if not try_(best[:start] + best[start + size :]):
+                start += size
+        size //= 2
+    return best
 
 
 Changes = list[tuple[int, int]]  # (position, value), in order of position

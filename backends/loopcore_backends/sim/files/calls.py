@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.errors import LoopcoreError
 from loopcore.ports.operations import CLOSE, OPEN, READ_FILE, STAT, SYNC, WRITE_FILE
-from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim.descriptors import error, is_simulated
 from loopcore_backends.sim.files.disk import File
 from loopcore_backends.sim.files.opening import Openings
 from loopcore_backends.sim.files.system import REAL, Files
+from loopcore_backends.sim.refusals import not_simulated
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
@@ -39,7 +39,6 @@ _SAME: Final = {
     "fchown": "chown", "fstatvfs": "statvfs", "removexattr": "setxattr",
 }  # fmt: skip
 _REFUSED: Final = ("mkfifo", "mknod", "chroot")
-_MEMORY: Final = ":memory:"
 _UTIME_NAMES_FILES: Final = sys.version_info >= (3, 13)
 """The error of os.utime has the name of the file."""
 
@@ -52,7 +51,7 @@ class _Names(set[Any]):
 
 
 def replacements(world: "World") -> list[tuple[Any, str, object]]:
-    """Return what stands in for functions of builtins, io, os, fcntl, mmap, sqlite3 and ssl: (owner, name, value)."""
+    """Return what stands in for functions of builtins, io, os, fcntl and ssl: (owner, name, value)."""
     files = Files(world)
     found: list[tuple[Any, str, object]] = []
 
@@ -72,14 +71,14 @@ def replacements(world: "World") -> list[tuple[Any, str, object]]:
         else:
             replace(name, by_path[other])
     for name in _REFUSED:
-        replace(name, _refusal(f"os.{name}", "use files and directories, or leave it out in simulations"))
+        replace(name, _refusal(f"os.{name}()", "use files, directories and os.pipe()"))
     replace("sendfile", _either_of_two("sendfile", files.sendfile))
     replace("copy_file_range", _either_of_two("copy_file_range", files.copy_file_range))
     for name in ("supports_dir_fd", "supports_fd", "supports_follow_symlinks"):
         found.append((os, name, _Names(getattr(os, name))))
     openings = Openings(world)
     found += [(builtins, "open", openings.open), (io, "open", openings.open), (io, "FileIO", openings.file_io_class())]
-    return found + _copies(by_path) + _locks(world, files) + _refused_modules() + _certificates(files, openings)
+    return found + _copies(by_path) + _locks(world, files) + _certificates(files, openings)
 
 
 # ---------------------------------------------------------------- the shapes of the functions
@@ -103,7 +102,7 @@ def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
             assert real is not None
             return real(path, *args, **kwargs)
         if path is not None and not isinstance(path, int):
-            os.fspath(path)  # TypeError for what is no path
+            os.fspath(path)  # TypeError if it is not a path
         elif path is None and name not in ("listdir", "scandir", "listxattr"):
             raise TypeError(f"{name}: path should be string, bytes or os.PathLike, not NoneType")
         try:
@@ -229,49 +228,14 @@ def _locks(world: "World", files: Files) -> list[tuple[ModuleType, str, object]]
     return [(fcntl, "flock", flock), (fcntl, "lockf", lockf), (fcntl, "fcntl", control), (fcntl, "ioctl", ioctl)]
 
 
-# ---------------------------------------------------------------- what opens files in C
-
-
 def _refusal(what: str, instead: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
-        raise NotSimulatedError(f"{what} is not simulated; {instead}")
+        raise not_simulated(what, instead)
 
     return refuse
 
 
-def _refused_modules() -> list[tuple[Any, str, object]]:
-    import mmap
-
-    found: list[tuple[Any, str, object]] = []
-    real_mmap = mmap.mmap
-
-    class Meta(type):
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, real_mmap)
-
-    class Mmap(metaclass=Meta):
-        def __new__(cls, fileno: int, *args: Any, **kwargs: Any) -> Any:
-            if is_simulated(fileno):
-                raise NotSimulatedError("mmap of a simulated file is not simulated; use read and write")
-            return real_mmap(fileno, *args, **kwargs)
-
-    found.append((mmap, "mmap", Mmap))
-    try:
-        import sqlite3
-    except ImportError:  # a Python without SQLite
-        return found
-    real_connect = sqlite3.connect
-
-    def connect(database: Any, *args: Any, **kwargs: Any) -> Any:
-        name = os.fsdecode(database)
-        if name == _MEMORY or (name.startswith("file:") and "mode=memory" in name):
-            return real_connect(database, *args, **kwargs)
-        raise NotSimulatedError(
-            f"sqlite3 opens {name!r} in C, past the simulated disk; use sqlite3.connect(':memory:') in simulations"
-        )
-
-    found += [(sqlite3, "connect", connect), (sqlite3.dbapi2, "connect", connect)]
-    return found
+# ---------------------------------------------------------------- what opens files in C
 
 
 def _certificates(files: Files, openings: Openings) -> list[tuple[Any, str, object]]:

@@ -1,13 +1,13 @@
 """The disk of a simulated host: directories, files in pages, and what a power cut leaves of them.
 
 A file is a table of pages in the page cache and a second one on the medium. A write changes the first; fsync(2) copies
-the changed pages to the second. A change of a directory (a creation, a rename, an unlink) is a step of a journal until
-fsync(2) of that directory. After a power cut each unsynced page was kept, lost or torn, at the tape's choice. Steps
-that share no name with each other are kept or lost independently, and steps that do are lost from the last one
-backwards: a rename is never half done, but it may overtake the data of the file, as POSIX allows.
+the changed pages to the second. A change of a directory (a creation, a rename, an unlink) stays a step of a journal
+until fsync(2) of that directory. A power cut keeps, loses or tears each unsynced page, at the tape's choice. It loses
+the last steps of the journal for one name, independently of the steps for other names. So a rename is atomic, but it
+may become durable before the content of the file does, as POSIX allows.
 
-Below the simulated tree lies the real one, read-only. A name that the simulation has never changed is looked up there;
-a file is copied into the simulation before its first change. The trees of the real kernel (/proc, /sys, /dev) are
+The real tree lies under the simulated one, read-only: names that the simulation has not changed are looked up there,
+and a file is copied into the simulation before its first change. The trees of the real kernel (/proc, /sys, /dev) are
 never copied.
 
 Permissions and times survive a power cut without fsync(2): losing them finds no bug that losing data does not.
@@ -25,10 +25,12 @@ from loopcore_backends.sim.descriptors import error
 PAGE: Final = 4_096
 SECTOR: Final = 512
 DEVICE: Final = 0x51
-"""st_dev of what exists only in the simulation."""
+"""st_dev of simulated files."""
 KERNEL_TREES: Final = ("proc", "sys", "dev")
 _LINKS_FOLLOWED: Final = 40
 _LONGEST_NAME: Final = 255
+_UMASK: Final = 0o022
+_STEPS_SHOWN: Final = 4
 
 _real_lstat, _real_listdir, _real_readlink = os.lstat, os.listdir, os.readlink
 _real_open, _real_read, _real_close, _real_getcwd = os.open, os.read, os.close, os.getcwd
@@ -90,7 +92,7 @@ class File(Inode):
         self.pages: dict[int, bytearray] = {}
         self.dirty: set[int] = set()
         self.failed: set[int] = set()
-        """Pages whose write-back failed: Linux takes them for clean, and never writes them again."""
+        """Pages whose write-back failed: Linux marks them clean and never writes them again."""
         self.durable_size = 0
         self.durable: dict[int, bytes] = {}
         self.lowest = 0
@@ -130,21 +132,21 @@ class File(Inode):
         self.durable_size = self.lowest = self.size
 
     def fail_sync(self) -> None:
-        """Have the write-back of the unsynced pages fail: later syncs succeed, and do not write them."""
+        """Make the write-back of the unsynced pages fail: later syncs succeed without writing them."""
         self.failed |= self.dirty
         self.dirty.clear()
 
     def power_cut(self, choose: Choose) -> None:
-        """Replace the content by what the medium has, at the tape's choice."""
-        states = [(self.size, True, "the size is kept")]
+        """Lose, tear or keep the unsynced pages, at the tape's choice."""
+        states = [(self.size, True, "keeps its size")]
         truncated = self.lowest < self.durable_size
         if truncated and self.lowest < self.size:
-            states.append((self.lowest, True, "it is cut short"))
+            states.append((self.lowest, True, "is cut short"))
         if self.size != self.durable_size or truncated:
-            states.append((self.durable_size, False, "the size is as it was"))
+            states.append((self.durable_size, False, "has its old size"))
         # A label says what may happen, so it does not depend on what is chosen.
-        texts = ", ".join(text for _, _, text in states)
-        size, kept, _ = states[choose(len(states), f"power cut, {self.label}: {texts}") if len(states) > 1 else 0]
+        texts = ", or ".join(text for _, _, text in states)
+        size, kept, _ = states[choose(len(states), f"power cut, sizes: {self.label} {texts}") if len(states) > 1 else 0]
         floor = self.lowest if truncated else max(self.size, self.durable_size)
         pages: dict[int, bytes] = {}
         for page in sorted(self.durable.keys() | self.pages.keys()):
@@ -168,14 +170,14 @@ class File(Inode):
         self.failed.clear()
 
     def _torn(self, choose: Choose, page: int, old: bytes, new: bytes) -> bytes:
-        label = f"power cut, {self.label}, page {page}"
-        how = choose(3, f"{label}: kept, lost or torn")
+        name = f"page {page} of {self.label}"
+        how = choose(3, f"power cut, pages: {name} is kept, lost or torn")
         if how == 0:
             return new
         if how == 1:
             return old
         sectors = PAGE // SECTOR
-        lost = choose((1 << sectors) - 2, f"{label}: which sectors are lost") + 1
+        lost = choose((1 << sectors) - 2, f"power cut, sectors: which of {name} are lost") + 1
         return b"".join(
             (old if lost >> i & 1 else new)[i * SECTOR : (i + 1) * SECTOR] for i in range(sectors)
         )  # fmt: skip
@@ -230,7 +232,7 @@ class Place(NamedTuple):
     name: str
     inode: Inode | None
     slash: bool
-    """The path ends in a slash: it stands for a directory or for nothing."""
+    """The path ends in a slash: only a directory may be there."""
 
 
 class _Change(NamedTuple):
@@ -246,7 +248,7 @@ class _Step(NamedTuple):
     label: str
     moves_directory: bool
 
-    def keys(self) -> Iterator[tuple[int, str]]:
+    def names(self) -> Iterator[tuple[int, str]]:
         for change in self.changes:
             yield id(change.directory), change.name
         if self.moves_directory:
@@ -265,9 +267,9 @@ class Disk:
         self.used = 0
         self.uid, self.gid = os.geteuid(), os.getegid()
         """Of the program; 0 may do everything, as on Linux."""
-        self.umask = 0o022
+        self.umask = _UMASK
         self.lives = 0
-        """How many processes have ended: what a file object of a dead one still writes goes nowhere."""
+        """How many processes have ended. A file object of an ended process writes nothing more."""
         self.fault: Callable[[str, str], int | None] | None = None
         """Called with an operation ("open", "read", "write", "sync") and a path; an errno that it returns is raised."""
         self._numbers = count(2)
@@ -285,6 +287,7 @@ class Disk:
         if overlay:
             found = self.place(_real_getcwd()).inode
             self.cwd = found if isinstance(found, Directory) else home
+        self._first_cwd = self.cwd
 
     # --- paths --------------------------------------------------------------------------------------
 
@@ -293,7 +296,8 @@ class Disk:
     ) -> Place:  # fmt: skip
         """Return where `path` leads; `follow` a symbolic link in its last component. Raises OSError.
 
-        A missing last component is no error. With `changing` the name itself is meant, with a slash after it, too.
+        A missing last component is not an error. With `changing`, as for unlink(2) and rename(2), a symbolic
+        link is not followed even with a slash after it.
         """
         if not path:
             raise error(errno.ENOENT)
@@ -417,7 +421,7 @@ class Disk:
     # --- directories --------------------------------------------------------------------------------
 
     def _put(self, directory: Directory, name: str, inode: Inode | None) -> Inode | None:
-        """Let `name` stand for `inode`, or for nothing; return what it stood for."""
+        """Let `name` stand for `inode`, or remove it if that is None; return the inode that it stood for."""
         old = self._look_up(directory, name)
         if inode is None and directory.real is None:
             directory.entries.pop(name, None)
@@ -487,13 +491,6 @@ class Disk:
         inode = Socket(next(self._numbers), 0o777 & ~self.umask, self.uid, self.gid, self._clock())
         inode.path = path
         self._change(f"bind {self._label(place)}", (place.parent, place.name, inode))
-
-    def has_socket(self, path: str) -> bool:
-        """Return whether `path` is the name of a socket, bound or not."""
-        try:
-            return self.find(path).kind == stat.S_IFSOCK
-        except OSError:
-            return False
 
     def link(self, source: Inode, place: Place) -> None:
         """link(2)."""
@@ -569,12 +566,12 @@ class Disk:
             moved.label = label
 
     def sync_directory(self, directory: Directory) -> None:
-        """Make the entries of a directory durable, and the earlier steps that they rest on."""
+        """Make the entries of a directory durable, with the earlier steps that they depend on."""
         keys: set[tuple[int, str]] = set()
         left: list[_Step] = []
         for step in reversed(self._journal):
-            if not keys.isdisjoint(step.keys()) or any(change.directory is directory for change in step.changes):
-                keys.update(step.keys())
+            if not keys.isdisjoint(step.names()) or any(change.directory is directory for change in step.changes):
+                keys.update(step.names())
             else:
                 left.append(step)
         self._journal = left[::-1]
@@ -582,7 +579,7 @@ class Disk:
     # --- files --------------------------------------------------------------------------------------
 
     def own(self, file: File) -> None:
-        """Copy a real file into the simulation, before its first change."""
+        """Copy a real file into the simulation; called before its first change."""
         if file.real is None:
             return
         fd = _real_open(file.real, os.O_RDONLY | os.O_CLOEXEC)
@@ -663,7 +660,7 @@ class Disk:
         self._dirty[id(file)] = file
 
     def closed(self, file: File) -> None:
-        """Count an open file description less."""
+        """Note that an open file description is gone."""
         file.opens -= 1
         self._forget_if_unused(file)
 
@@ -674,15 +671,17 @@ class Disk:
     # --- its ends -----------------------------------------------------------------------------------
 
     def end_process(self) -> None:
-        """The processes of the host have ended: their file objects can write no more. The page cache stays."""
+        """End the processes of the host: their file objects write nothing more. The page cache stays."""
         self.lives += 1
+        self.cwd = self._first_cwd
+        self.umask = _UMASK
 
     def power_cut(self, choose: Choose) -> None:
         """Lose what was not synced, at the tape's choice: 0 is "kept". The disk is then as after the restart."""
         self.end_process()
         for steps in self._independent_steps():
-            labels = "; ".join(step.label for step in reversed(steps))
-            lost = choose(len(steps) + 1, f"power cut, how many of the last steps are lost: {labels}")
+            labels = ", ".join(step.label for step in steps[-_STEPS_SHOWN:])
+            lost = choose(len(steps) + 1, f"power cut, names: how many of the last changes are lost ({labels})")
             for step in reversed(steps[len(steps) - lost :]):
                 for change in reversed(step.changes):
                     self._put(change.directory, change.name, change.old)
@@ -698,16 +697,23 @@ class Disk:
             self.used += len(file.pages) * PAGE
 
     def _independent_steps(self) -> list[list[_Step]]:
-        groups: list[tuple[set[tuple[int, str]], list[_Step]]] = []
-        for step in self._journal:
-            keys = set(step.keys())
-            joined = [group for group in groups if not group[0].isdisjoint(keys)]
-            order = {id(each): i for i, each in enumerate(self._journal)} if len(joined) > 1 else {}
-            steps = sorted((each for group in joined for each in group[1]), key=lambda each: order.get(id(each), 0))
-            merged = (keys.union(*(group[0] for group in joined)), [*steps, step])
-            groups = [group for group in groups if group[0].isdisjoint(keys)]
-            groups.append(merged)
-        return [steps for _, steps in groups]
+        """Return the journal in groups, each in order, that share no name: a union-find over the names."""
+        above = list(range(len(self._journal)))
+        last: dict[tuple[int, str], int] = {}
+
+        def top(i: int) -> int:
+            while above[i] != i:
+                above[i] = i = above[above[i]]
+            return i
+
+        for i, step in enumerate(self._journal):
+            for key in step.names():
+                above[top(last.get(key, i))] = i
+                last[key] = i
+        groups: dict[int, list[_Step]] = {}
+        for i, step in enumerate(self._journal):
+            groups.setdefault(top(i), []).append(step)
+        return [*groups.values()]
 
     def _files(self, top: Directory) -> Iterable[File]:
         seen: set[int] = set()

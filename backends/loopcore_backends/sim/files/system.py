@@ -12,32 +12,28 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim.clock import EPOCH
-from loopcore_backends.sim.descriptors import Description, error, is_simulated
+from loopcore_backends.sim.descriptors import Description, error, is_simulated, scatter
 from loopcore_backends.sim.files.descriptor import ACCESS, OpenFile, open_inode
 from loopcore_backends.sim.files.disk import PAGE, Directory, Disk, File, Foreign, Inode, Place, Socket, Symlink
+from loopcore_backends.sim.refusals import not_simulated
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
 
 REAL = {name: getattr(os, name) for name in dir(os) if callable(getattr(os, name)) and name.islower()}
-"""The real functions, as they are when no simulation runs."""
+"""The real functions of `os`, by name."""
 _MEMORY_DEVICES = frozenset(["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"])
 _RANDOM_DEVICES = frozenset(["/dev/random", "/dev/urandom", "/dev/hwrng"])
 
 
-def disk_of(host: Any) -> Disk:
-    """Return the disk of a host, made at its first use."""
-    if host.disk is None:
+def new_disk(host: Any) -> Disk:
+    """Return a disk whose times are of the wall clock of `host`."""
 
-        def wall_ns() -> int:
-            seconds = host.world.now * getattr(host, "clock_rate", 1.0) + getattr(host, "clock_offset", 0.0)
-            return int((EPOCH + seconds) * 1_000_000_000)
+    def wall_ns() -> int:
+        return int((EPOCH + host.world.now * host.clock_rate + host.clock_offset) * 1_000_000_000)
 
-        host.disk = Disk(wall_ns)
-    disk: Disk = host.disk
-    return disk
+    return Disk(wall_ns)
 
 
 class Entry:
@@ -126,7 +122,8 @@ class Files:
     @property
     def disk(self) -> Disk:
         """The disk of the host that runs."""
-        return disk_of(self.world.host)
+        disk: Disk = self.world.host.disk
+        return disk
 
     # --- paths --------------------------------------------------------------------------------------
 
@@ -181,16 +178,14 @@ class Files:
 
     def _open_foreign(self, path: str, flags: int) -> int:
         if path in _RANDOM_DEVICES:
-            raise NotSimulatedError(f"opening {path} is not simulated; use os.urandom, which draws from the seed")
+            raise not_simulated(f"opening {path}", "use os.urandom(), which draws from the seed")
         if flags & ACCESS != os.O_RDONLY and path not in _MEMORY_DEVICES:
             try:
                 kind = stat.S_IFMT(REAL["stat"](path).st_mode)
             except FileNotFoundError:
                 raise error(errno.EROFS) from None
             if kind not in (stat.S_IFCHR, stat.S_IFIFO):
-                raise NotSimulatedError(
-                    f"writing to {path} is not simulated; write to a file outside /dev, /proc, /sys"
-                )
+                raise not_simulated(f"writing to {path}", "write to a file outside /dev, /proc and /sys")
         fd: int = REAL["open"](path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC))
         return fd
 
@@ -379,26 +374,25 @@ class Files:
         self.open_file(fd).truncate(length)
 
     def lseek(self, fd: int, position: int, whence: int) -> int:
+        return self._positioned(fd).seek(position, whence)
+
+    def _positioned(self, fd: int) -> OpenFile:
         description = self.table.get(fd)
         if not isinstance(description, OpenFile):
             raise error(errno.ESPIPE)
-        return description.seek(position, whence)
+        return description
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
-        return self.open_file(fd).read_at(length, offset)
+        return self._positioned(fd).read_at(length, offset)
 
     def pwrite(self, fd: int, data: Any, offset: int) -> int:
-        return self.open_file(fd).write_at(memoryview(data).cast("B"), offset)
+        return self._positioned(fd).write_at(memoryview(data).cast("B"), offset)
 
     def preadv(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         data = self.pread(fd, sum(map(len, views)), offset)
-        done = 0
-        for view in views:
-            piece = data[done : done + len(view)]
-            view[: len(piece)] = piece
-            done += len(piece)
-        return done
+        scatter(data, views)
+        return len(data)
 
     def pwritev(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
         return self.pwrite(fd, b"".join(bytes(buffer) for buffer in buffers), offset)

@@ -7,7 +7,7 @@ import pytest
 
 from loopcore.sim.loops import Loops
 from loopcore.sim.tape import Tape
-from loopcore_backends.sim import calls, clock, replacing
+from loopcore_backends.sim import calls, clock, refusals, replacing
 from loopcore_backends.sim.files import calls as file_calls
 from loopcore_backends.sim.world import World
 
@@ -15,6 +15,7 @@ from loopcore_backends.sim.world import World
 @contextmanager
 def installed(world: World) -> Iterator[World]:
     parts = [*calls.replacements(world), *clock.replacements(world), *file_calls.replacements(world)]
+    parts += refusals.replacements(world)
     with replacing.installed(parts):
         yield world
 

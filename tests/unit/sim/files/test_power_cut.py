@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from loopcore_backends.sim.files.disk import PAGE, SECTOR
-from loopcore_backends.sim.files.system import disk_of
 
 OLD, NEW = b"old" * 1_000, b"new!" * 1_000
 
@@ -48,7 +47,7 @@ def outcomes(simulated) -> Callable[..., set[object]]:
                 Path("/sim/file").write_bytes(OLD)
                 os.sync()
                 program()
-                disk_of(world.host).power_cut(choices.choose)
+                world.host.disk.power_cut(choices.choose)
                 return (look or content)()
 
         return set(all_choices(run))
@@ -214,7 +213,7 @@ def test_a_descriptor_with_o_sync_needs_no_fsync(outcomes):
 
 def test_a_failed_fsync_is_not_repaired_by_a_second_one(outcomes, simulated):
     with simulated() as world:
-        disk = disk_of(world.host)
+        disk = world.host.disk
         write("/sim/file", OLD, sync=True)
         sync_folder()
         fd = os.open("/sim/file", os.O_WRONLY)
@@ -231,7 +230,7 @@ def test_a_failed_fsync_is_not_repaired_by_a_second_one(outcomes, simulated):
 
 def test_what_is_kept_is_durable_at_the_next_power_cut(simulated):
     with simulated() as world:
-        disk = disk_of(world.host)
+        disk = world.host.disk
         write("/sim/file", NEW, sync=False)
         disk.power_cut(lambda n, label: 0)
         disk.power_cut(lambda n, label: pytest.fail(f"asked {label!r}"))
@@ -243,7 +242,7 @@ def test_a_file_object_of_a_dead_process_writes_nothing(simulated):
         file = open("/sim/file", "w")  # noqa: SIM115
         file.write("buffered")
         world.descriptors.forget_all_of(world.host)
-        disk_of(world.host).power_cut(lambda n, label: 0)
+        world.host.disk.power_cut(lambda n, label: 0)
         other = open("/sim/other", "w")  # noqa: SIM115
         assert other.fileno() == 1_000_000
         file.close()
@@ -259,17 +258,17 @@ def test_labels_name_files_and_possibilities(simulated):
         sync_folder()
         write("/sim/file", NEW, sync=False)
         os.rename("/sim/file", "/sim/moved")
-        disk_of(world.host).power_cut(lambda n, label: labels.append(label) or 0)
+        world.host.disk.power_cut(lambda n, label: labels.append(label) or 0)
     assert labels == [
-        "power cut, how many of the last steps are lost: rename /sim/file to /sim/moved",
-        "power cut, /sim/moved: the size is kept, it is cut short, the size is as it was",
-        "power cut, /sim/moved, page 0: kept, lost or torn",
+        "power cut, names: how many of the last changes are lost (rename /sim/file to /sim/moved)",
+        "power cut, sizes: /sim/moved keeps its size, or is cut short, or has its old size",
+        "power cut, pages: page 0 of /sim/moved is kept, lost or torn",
     ]
 
 
 def test_space_is_counted_after_a_power_cut(simulated):
     with simulated() as world:
-        disk = disk_of(world.host)
+        disk = world.host.disk
         write("/sim/file", NEW, sync=True)
         sync_folder()
         used = disk.used

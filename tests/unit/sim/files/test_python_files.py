@@ -18,7 +18,6 @@ from loopcore.ports.operations import Close, Open, Read, Stat, Sync, Write
 from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim.descriptors import FIRST
 from loopcore_backends.sim.files.calls import perform
-from loopcore_backends.sim.files.system import disk_of
 
 
 def test_a_program_writes_and_reads_a_file(simulated):
@@ -183,7 +182,7 @@ def test_errors_name_the_file(simulated):
 def test_a_full_disk_takes_what_fits(simulated):
     with simulated() as world:
         pathlib.Path("/sim/a").write_bytes(b"")
-        disk = disk_of(world.host)
+        disk = world.host.disk
         disk.size = disk.used + 8_192
         fd = os.open("/sim/a", os.O_WRONLY)
         assert os.write(fd, bytes(10_000)) == 8_192
@@ -199,8 +198,8 @@ def test_permissions_are_checked(simulated):
     with simulated() as world:
         path = pathlib.Path("/sim/secret")
         path.write_text("secret")
-        disk_of(world.host).uid = 1000
-        disk_of(world.host).gid = 1000
+        world.host.disk.uid = 1000
+        world.host.disk.gid = 1000
         os.umask(0o077)
         with pytest.raises(PermissionError):
             path.write_text("other")
@@ -248,6 +247,23 @@ def test_what_opens_files_in_c_is_refused(simulated):
         sqlite3.connect(":memory:").close()
         with pytest.raises(NotSimulatedError, match="mkfifo"):
             os.mkfifo("/sim/fifo")
+
+
+def test_a_copy_of_a_real_function_changes_nothing_real(simulated, tmp_path):
+    (tmp_path / "real").write_text("real")
+    copies = [
+        lambda unlink=os.unlink: unlink(tmp_path / "real"),
+        lambda rename=os.rename: rename(tmp_path / "real", tmp_path / "other"),
+        lambda opened=open: opened(tmp_path / "real", "w"),
+        lambda opened=os.open: opened(tmp_path / "new", os.O_CREAT | os.O_WRONLY),
+        lambda mkdir=os.mkdir: mkdir(tmp_path / "new"),
+    ]
+    with simulated():
+        for copy in copies:
+            with pytest.raises(NotSimulatedError, match="copy of the real function"):
+                copy()
+    assert os.listdir(tmp_path) == ["real"]
+    assert (tmp_path / "real").read_text() == "real"
 
 
 def test_certificates_written_by_the_program_are_loaded(simulated):
@@ -315,11 +331,3 @@ def test_every_host_has_its_own_disk(simulated):
         assert not os.path.exists("/sim/mine")
         world.host = world.main
         assert os.path.exists("/sim/mine")
-
-
-def test_names_of_unix_sockets_are_in_the_tree(world):
-    disk = disk_of(world.host)
-    disk.make_socket("/sim/socket")
-    assert disk.has_socket("/sim/socket")
-    with pytest.raises(OSError, match="in use"):
-        disk.make_socket("/sim/socket")
