@@ -20,7 +20,9 @@ class Description:
         self.host = host
         self.references = 0
         self.blocking = True
-        self._listeners: list[Any] = []
+        self.changes = 0
+        """How often `changed` was called."""
+        self._listeners: dict[Any, None] = {}
 
     def read(self, size: int) -> bytes:
         """Return at most `size` bytes, b"" at the end."""
@@ -46,13 +48,17 @@ class Description:
 
     def listen_for_change(self, listener: Any) -> None:
         """Have `listener.changed(self)` called, once, at the next change."""
-        if listener not in self._listeners:
-            self._listeners.append(listener)
+        self._listeners[listener] = None
+
+    def stop_listening(self, listener: Any) -> None:
+        """Take `listen_for_change` back. Idempotent."""
+        self._listeners.pop(listener, None)
 
     def changed(self) -> None:
         """Tell those who wait: a call that would have blocked may succeed now."""
+        self.changes += 1
         if self._listeners:
-            listeners, self._listeners = self._listeners, []
+            listeners, self._listeners = self._listeners, {}
             for listener in listeners:
                 listener.changed(self)
 

@@ -2,7 +2,6 @@
 
 import errno
 import math
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -34,6 +33,7 @@ from loopcore.sim import current
 from loopcore.sim.tape import Tape
 from loopcore_backends.sim import names
 from loopcore_backends.sim.clock import WorldClock
+from loopcore_backends.sim.datagrams import DatagramSocket
 from loopcore_backends.sim.descriptors import Description, error, is_simulated
 from loopcore_backends.sim.files.calls import perform
 from loopcore_backends.sim.files.descriptor import OpenFile
@@ -51,7 +51,7 @@ _SHOTS: Final = 16
 class _Flight:
     """An operation in flight: kept in `operation.slot`."""
 
-    __slots__ = ("port", "operation", "description", "begun", "is_over")
+    __slots__ = ("port", "operation", "description", "begun", "data", "is_over")
 
     def __init__(self, port: "SimBackend", operation: Operation, description: Description) -> None:
         self.port = port
@@ -59,12 +59,30 @@ class _Flight:
         self.description = description
         self.begun: int = 0
         """Bytes sent so far, or 1 once a connect has been sent out."""
+        self.data = b""
+        """What it sends: the program may resize its buffers meanwhile."""
         self.is_over = False
 
     def changed(self, description: Description) -> None:
         """Try again in the next wait."""
         if not self.is_over:
             self.port.try_again(self)
+
+
+class _LentBytes:
+    """Received data as a piece of memory. `view` is no longer valid after `give_back`."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, data: bytes) -> None:
+        self.view: memoryview = memoryview(data)
+
+    def give_back(self) -> None:
+        """Release the memory. A second call has no effect."""
+        try:
+            self.view.release()
+        except BufferError:
+            pass  # another view of it still exists
 
 
 class SimBackend:
@@ -115,7 +133,7 @@ class SimBackend:
         self._calls: dict[int, Callable[[_Flight], Any]] = {
             ACCEPT: self._accept,
             CONNECT: self._connect,
-            RECEIVE: lambda flight: flight.description.read(flight.operation.limit),  # type: ignore[attr-defined]
+            RECEIVE: _receive,
             SEND: self._send,
             RECEIVE_FROM: self._receive_from,
             SEND_TO: self._send_to,
@@ -147,6 +165,10 @@ class SimBackend:
             self._done.append((operation, exc.with_traceback(None), False))
             return
         flight = operation.slot = _Flight(self, operation, description)
+        if code in (SEND, WRITE_FILE):
+            flight.data = b"".join(operation.buffers)[operation.head :]  # type: ignore[attr-defined]
+        elif code == SEND_TO:
+            flight.data = bytes(operation.buffer)  # type: ignore[attr-defined]
         self._in_flight[id(flight)] = flight
         if code == SEND and not self._is_behind(flight):
             self._try(flight)  # as a program that calls send(2) itself does
@@ -182,7 +204,7 @@ class SimBackend:
     def _look(self, timeout: float | None) -> Sequence[Completion]:
         """The wait of a host whose ticks the world makes: never block, but say when to come back."""
         self._try_all()
-        if not self._woken and not self._done and timeout != 0.0:
+        if not self._woken and not self._has_news() and timeout != 0.0:
             self._host.has_stirred = False
             self._host.wakes_at = None if timeout is None else self._moment(timeout)
         self._woken = False
@@ -209,6 +231,7 @@ class SimBackend:
             unfinished[operation] = None
         for flight in self._in_flight.values():
             flight.is_over = True
+            flight.description.stop_listening(flight)
         self._done = []
         self._in_flight.clear()
         self._files.clear()
@@ -230,11 +253,15 @@ class SimBackend:
         self._host.has_stirred = True
 
     def _is_ready(self) -> bool:
-        if self._is_closed or self._woken or self._done:
+        if self._is_closed or self._woken:
             return True
         if self._to_try:
             self._try_all()
-        return bool(self._done)
+        return self._has_news()
+
+    def _has_news(self) -> bool:
+        """Return whether something has completed that ends a wait; the success of a quiet operation does not."""
+        return any(not operation.quiet or isinstance(result, OSError) for operation, result, _ in self._done)
 
     def _is_behind(self, flight: _Flight) -> bool:
         """Return whether another operation waits to write to the same descriptor."""
@@ -258,10 +285,14 @@ class SimBackend:
             self._end(flight, error(errno.EBADF))
             return
         for _ in range(_SHOTS):
+            changes = description.changes
             try:
                 result = call(flight)
             except BlockingIOError:
-                description.listen_for_change(flight)
+                if description.changes == changes:
+                    description.listen_for_change(flight)
+                else:  # meanwhile: it may not block any more
+                    self._to_try.append(flight)
                 return
             except OSError as exc:
                 self._end(flight, exc.with_traceback(None))
@@ -277,6 +308,7 @@ class SimBackend:
 
     def _end(self, flight: _Flight, result: Any) -> None:
         flight.is_over = True
+        flight.description.stop_listening(flight)
         self._in_flight.pop(id(flight), None)
         self._done.append((flight.operation, result, False))
 
@@ -310,24 +342,24 @@ class SimBackend:
         self._world.descriptors.get(fd).blocking = False
         return fd
 
-    def _connect(self, flight: _Flight) -> None:
+    def _connect(self, flight: _Flight) -> OSError | None:
         sock: Any = flight.description
+        address = names.numeric(self._world, sock.family, flight.operation.address)  # type: ignore[attr-defined]
         if not flight.begun:
             flight.begun = 1
             try:
-                sock.connect(names.numeric(self._world, sock.family, flight.operation.address))  # type: ignore[attr-defined]
+                sock.connect(address)
+                return None
             except BlockingIOError as exc:
                 if exc.errno != errno.EINPROGRESS:
-                    raise OSError(exc.errno, os.strerror(exc.errno or 0)) from None
-        number = sock.take_error()
-        if number:
-            raise error(number)
+                    return exc.with_traceback(None)  # the queue of a Unix socket is full
         if sock.state == "connecting":
             raise error(errno.EAGAIN)
+        sock.connect(address)  # reports how it ended
+        return None
 
     def _send(self, flight: _Flight) -> int:
-        operation: Any = flight.operation
-        data = b"".join(bytes(buffer) for buffer in operation.buffers)[operation.head :]
+        data = flight.data
         taken = flight.begun
         while taken < len(data) or not data:
             try:
@@ -346,15 +378,17 @@ class SimBackend:
     def _receive_from(self, flight: _Flight) -> Any:
         sock: Any = flight.description
         limit: int = flight.operation.limit  # type: ignore[attr-defined]
-        return sock.receive(limit) if hasattr(sock, "receive") else (sock.read(limit), None)
+        if not isinstance(sock, DatagramSocket):
+            return sock.read(limit), None
+        data, address = sock.receive(limit)
+        return data[:limit], address
 
     def _send_to(self, flight: _Flight) -> int:
         operation: Any = flight.operation
         sock: Any = flight.description
-        view = memoryview(operation.buffer)
         if operation.address is None:
-            return int(sock.write(view))
-        return int(sock.send_to(view, names.numeric(self._world, sock.family, operation.address)))
+            return int(sock.write(flight.data))
+        return int(sock.send_to(flight.data, names.numeric(self._world, sock.family, operation.address)))
 
     def _shutdown(self, flight: _Flight) -> None:
         flight.description.shutdown(flight.operation.how)  # type: ignore[attr-defined]
@@ -366,3 +400,9 @@ class SimBackend:
         if not found:
             raise error(errno.EAGAIN)
         return int(found)
+
+
+def _receive(flight: _Flight) -> Any:
+    operation: Any = flight.operation
+    data = flight.description.read(operation.limit)
+    return _LentBytes(data) if operation.lend and data else data

@@ -3,11 +3,13 @@
 The real handlers stay as they are, so that Ctrl-C ends the simulation itself.
 """
 
+import math
 import os
 import signal
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim.descriptors import is_simulated
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ class Signals:
     def __init__(self) -> None:
         self.handlers: dict[int, Any] = {}
         self.wakeup_fd = -1
+        self.alarm: Any = None
+        """The event that delivers SIGALRM."""
+        self.alarm_again_ns = 0
 
 
 def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
@@ -53,7 +58,44 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
     def raise_signal(number: int) -> None:
         deliver(world, world.host, number)
 
+    def rest_of_alarm() -> tuple[float, float]:
+        signals = world.host.signals
+        if signals.alarm is None or signals.alarm.action is None:
+            return 0.0, 0.0
+        return max(signals.alarm.when - world.now_ns, 1_000) / 1e9, signals.alarm_again_ns / 1e9
+
+    def set_timer(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        if which != signal.ITIMER_REAL:
+            raise NotSimulatedError(
+                "signal.setitimer() is simulated for ITIMER_REAL only: processor time does not pass"
+            )
+        before = rest_of_alarm()
+        host = world.host
+        signals = host.signals
+        if signals.alarm is not None:
+            signals.alarm.cancel()
+            signals.alarm = None
+        signals.alarm_again_ns = round(interval * 1e9)
+
+        def ring() -> None:
+            signals.alarm = None
+            if signals.alarm_again_ns:
+                signals.alarm = world.at_ns(world.now_ns + signals.alarm_again_ns, ring, "alarm")
+            deliver(world, host, signal.SIGALRM)
+
+        if seconds:
+            signals.alarm = world.after(seconds, ring, "alarm")
+        return before
+
+    def alarm(seconds: int) -> int:
+        return math.ceil(set_timer(signal.ITIMER_REAL, seconds)[0])
+
+    def get_timer(which: int) -> tuple[float, float]:
+        return rest_of_alarm() if which == signal.ITIMER_REAL else (0.0, 0.0)
+
     return [
+        *([(signal, "setitimer", set_timer), (signal, "getitimer", get_timer)] if hasattr(signal, "setitimer") else []),
+        *([(signal, "alarm", alarm)] if hasattr(signal, "alarm") else []),
         (signal, "signal", set_handler),
         (signal, "getsignal", handler_of),
         (signal, "set_wakeup_fd", set_wakeup_fd),

@@ -59,7 +59,6 @@ def connected_datagram_socket(r: Record) -> None:
     one, other, third = _udp(r), _udp(r), _udp(r)
     r.call("send", one.send, b"x")
     r.call("peer", one.getpeername)
-    r.call("shutdown", one.shutdown, socket.SHUT_RDWR)
     r.call("connect", one.connect, other.getsockname())
     r.see("peer", one.getpeername() == other.getsockname())
     r.call("send", one.send, b"x")
@@ -130,6 +129,14 @@ def udp_that_is_shut_down(r: Record) -> None:
     r.call("receive", one.recv, 10)
     r.call("writing", one.shutdown, socket.SHUT_WR)
     r.ready("shut", one)
+    r.call("send", one.send, b"x")
+
+
+def udp_that_is_shut_down_before_it_is_connected(r: Record) -> None:
+    one, other = _udp(r), _udp(r)
+    r.call("shutdown", one.shutdown, socket.SHUT_RDWR)
+    r.ready("shut all the same", one)
+    r.call("connect", one.connect, other.getsockname())
     r.call("send", one.send, b"x")
 
 
