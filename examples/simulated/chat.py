@@ -92,9 +92,7 @@ class Session:
             self._places = [(lines, place + event.count) for lines, place in self._places]
         else:
             self._places = [(lines, place + 1) for lines, place in self._places if lines[place : place + 1] == [event]]
-        assert event != Left(self.group, self.name), (
-            f"{self.name} is connected, and was said to have left"
-        )
+        assert event != Left(self.group, self.name), f"{self.name} is connected, and was said to have left"
         assert self._places, f"{self.name} saw {event}, and {self.group!r} was not sent that as the next line"
 
 
@@ -182,14 +180,14 @@ async def disturb(hosts: list[sim.Host]) -> None:
     """Let the tape draw what goes wrong, at whose host, and for how long; in the end everything works again."""
     for number in range(FAULTS):
         await asyncio.sleep(1.0)
-        kind = sim.choose(6, "fault: 1 a partition, 2 a lost direction, 3 a crash, 4 a power cut, 5 a pause")
+        kind = sim.choose(6, "fault: a partition, a lost direction, a crash, a power cut, a pause")
         if not kind:
             continue
-        host = hosts[0] if sim.choose(2, "where: at a client, or 1 at the server") else hosts[1 + number % CLIENTS]
+        host = hosts[0] if sim.choose(2, "where: at the server") else hosts[1 + number % CLIENTS]
         name, begin, end = faults(host, [each.name for each in hosts if each is not host])[kind - 1]
         sim.reached(f"{name} of {'the server' if host is hosts[0] else 'a client'}")
         begin()
-        await asyncio.sleep((1.0, 0.01, 5.0, 30.0)[sim.choose(4, "duration: 1, 0.01, 5 or 30 s")])
+        await asyncio.sleep((1.0, 0.01, 5.0, 30.0)[sim.choose(4, "duration: 1 s, 0.01 s, 5 s, 30 s")])
         end()
 
 
