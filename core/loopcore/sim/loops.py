@@ -26,9 +26,8 @@ class Loops:
 
     def silence(self) -> None:
         """Have the open loops report nothing any more: the simulation is over, and threads that run some end first."""
-        for loop in self._made:
-            if not loop.is_closed():
-                loop.set_exception_handler(_ignore)
+        for loop in self.still_open():
+            loop.set_exception_handler(_ignore)
 
     def end(self, loop: Any) -> None:
         """Throw the tasks and transports of `loop` away, and close it.
