@@ -1,6 +1,6 @@
 """The tests of transports and streams on the simulated kernel: which ones run there, and inside which simulation.
 
-One rule: every test of tests/transports does whose file uses none of REAL. CANNOT has the others, with the reason.
+One rule: every test of FOLDERS does whose file uses none of REAL. CANNOT has the others, with the reason.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from types import ModuleType
 
 BACKEND = "sim"
 
-TRANSPORTS = Path(__file__).parents[1] / "transports"
+FOLDERS = tuple(Path(__file__).parents[1] / each for each in ("transports", "unit/streams"))
 
 REAL = frozenset({"threading", "subprocess", "signal", "select", "tests.transports.process_support"})
 """Modules of what a simulation lacks, or makes its own way: a test file that uses one runs on real kernels only."""
@@ -40,7 +40,7 @@ CANNOT = {
 
 def runs(module: ModuleType) -> bool:
     """Return whether the tests of `module` run on the simulated kernel too."""
-    if not Path(module.__file__ or "").is_relative_to(TRANSPORTS):
+    if not any(Path(module.__file__ or "").is_relative_to(folder) for folder in FOLDERS):
         return False
     return REAL.isdisjoint(filter(None, map(_home_of, vars(module).values())))
 
