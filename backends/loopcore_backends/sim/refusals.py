@@ -147,7 +147,9 @@ def _install_hook() -> None:
         sys.addaudithook(_audit)
 
 
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...], simulated: set[int] = SIMULATED_THREADS) -> None:
+    if not simulated:
+        return  # also when Python ends, and the globals of this module are gone
     if event in _AUDITED:
         if get_ident() in SIMULATED_THREADS:
             raise not_simulated(event, _AUDITED[event])
