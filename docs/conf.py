@@ -10,7 +10,7 @@ copyright = "the contributors of loopcore"  # noqa: A001 - Sphinx's name
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "directives"]
 autodoc_inherit_docstrings = False  # directives.py adds references to asyncio's documentation
 nitpick_ignore_regex = [
-    ("py:class", r"([\w.]+\.)?(T\d?|Ts|P|P\.(kw)?args)"),  # type variables
+    ("py:class", r"([\w.]+\.)?(_?T\d?|Ts|S|P|P\.(kw)?args)"),  # type variables
     ("py:class", r"opentelemetry\..*"),
 ]
 autodoc_preserve_defaults = True  # `socket.AF_UNSPEC`, and not what its repr() is

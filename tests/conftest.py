@@ -25,7 +25,7 @@ from hypothesis import settings
 
 from loopcore.testing.leaks import Watch
 from tests import collecting, coroutines, interpreter
-from tests.backends import kqueues, ports
+from tests.backends import kqueues, ports, simulated
 
 interpreter.install()
 kqueues.install()  # before anything looks at what this platform has
@@ -87,14 +87,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         or collecting.is_on()  # asyncio's transports are not made for finalizers at any moment
     )
     names = ports.backends_for(metafunc.definition.path)
+    if simulated.runs(metafunc.module):
+        names = [*names, simulated.BACKEND]
     metafunc.parametrize("backend_name", names if alone else [*names, ORACLE], indirect=True)
 
 
 @pytest.fixture
-def backend_name(request: pytest.FixtureRequest) -> str:
-    """The backend of this run of the test, or "asyncio" for the oracle."""
+def backend_name(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The backend of this run of the test, or "asyncio" for the oracle. A test on "sim" runs in a simulation."""
     name: str = request.param
-    return name
+    if name != simulated.BACKEND:
+        yield name
+        return
+    if reason := simulated.cannot(request.node.name):
+        pytest.skip(reason)
+    tmp_path_factory.getbasetemp()  # made on the real disk, where the other tests find it as well
+    with simulated.world():
+        yield name
 
 
 @pytest.fixture
@@ -142,6 +151,13 @@ def loopcore_factory(loop_factory: LoopFactory) -> LoopFactory:
 def loop(loop_factory: LoopFactory) -> asyncio.AbstractEventLoop:
     """A loop that is set nowhere as the current one, and is closed after the test."""
     return loop_factory()
+
+
+@pytest.fixture(autouse=True)
+def _in_its_world(request: pytest.FixtureRequest, _nothing_left_behind: None) -> None:
+    """Have a test on "sim" enter its simulation before its other fixtures make sockets and files."""
+    if "backend_name" in request.fixturenames:
+        request.getfixturevalue("backend_name")
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@
     python -m loopcore sim run examples/simulated/chat.py:with_takeover --seeds 1000     finds the planted bug
 
 The server and the client's connection are those of examples/chat, unchanged. Each of 18 clients joins one of three
-groups, posts, and connects again whenever its connection ends. What goes wrong, where and when, is drawn from the tape.
+groups, posts, and connects again whenever its connection ends. The tape draws the faults, their hosts and their times.
 
 Four things must hold:
 
@@ -60,7 +60,7 @@ sent = SentLines()
 
 
 class RecordedGroup(groups.Group):
-    """A group of the server, with a record of what it was told."""
+    """A group of the server, with a record of the lines it sent."""
 
     def __init__(self, name: str, capacity: int) -> None:
         super().__init__(name, capacity)
@@ -97,7 +97,7 @@ class Session:
 
 
 class Client:
-    """Somebody in a group, who comes back after every fault."""
+    """A client of a group, which comes back after every fault."""
 
     def __init__(self, name: str, group: str, address: Address) -> None:
         self.name = name
@@ -166,7 +166,7 @@ async def serve() -> None:
 
 
 def faults(host: sim.Host, others: list[str]) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
-    """What can happen to a host, with what ends it."""
+    """The faults of a host: a name, the beginning, the end."""
     return [
         ("a partition", lambda: sim.partition([host.name], others), sim.heal),
         ("a lost direction", lambda: sim.cut(host.name, "server" if host.name != "server" else others[0]), sim.heal),
@@ -180,14 +180,14 @@ async def disturb(hosts: list[sim.Host]) -> None:
     """Let the tape draw what goes wrong, at whose host, and for how long; in the end everything works again."""
     for number in range(FAULTS):
         await asyncio.sleep(1.0)
-        kind = sim.choose(6, "fault: 1 a partition, 2 a lost direction, 3 a crash, 4 a power cut, 5 a pause")
+        kind = sim.choose(6, "fault: a partition, a lost direction, a crash, a power cut, a pause")
         if not kind:
             continue
-        host = hosts[0] if sim.choose(2, "where: at a client, or 1 at the server") else hosts[1 + number % CLIENTS]
+        host = hosts[0] if sim.choose(2, "where: at the server") else hosts[1 + number % CLIENTS]
         name, begin, end = faults(host, [each.name for each in hosts if each is not host])[kind - 1]
         sim.reached(f"{name} of {'the server' if host is hosts[0] else 'a client'}")
         begin()
-        await asyncio.sleep((1.0, 0.01, 5.0, 30.0)[sim.choose(4, "duration: 1, 0.01, 5 or 30 s")])
+        await asyncio.sleep((1.0, 0.01, 5.0, 30.0)[sim.choose(4, "duration: 1 s, 0.01 s, 5 s, 30 s")])
         end()
 
 
@@ -208,7 +208,7 @@ async def chat() -> None:
 class Takeover(groups.Groups):
     """Groups in which a client that comes back gets its name, although the server still has its old connection.
 
-    The planted bug: when the old connection ends at last, `exit` removes whoever has the name by then.
+    The planted bug: when the old connection ends at last, `exit` removes the session that has the name by then.
     """
 
     def enter(self, group_name: str, name: str) -> groups.Member:
@@ -220,7 +220,7 @@ class Takeover(groups.Groups):
 
 
 async def main() -> None:
-    """The chat as it is."""
+    """The chat, unchanged."""
     with patch.object(groups, "Group", RecordedGroup):
         await chat()
 

@@ -89,3 +89,5 @@ else:
         if OPENSSL is None:
             pytest.skip("certificates need trustme or the program openssl", allow_module_level=True)
         CA, LeafCert = _Authority, _IssuedCert
+
+CA()  # cryptography keeps the class `datetime.datetime` that it finds at first: it must not be that of a simulation

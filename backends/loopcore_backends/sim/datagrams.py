@@ -237,8 +237,8 @@ class UdpSocket(DatagramSocket):
             return
         found = target.ports.find(self.family, self.type, ip, port, lambda sock: sock.hears(origin))
         if not found and self.family == socket.AF_INET:
-            origin = mapped(origin)
-            found = target.ports.find(socket.AF_INET6, self.type, "::", port, lambda sock: sock.hears_both(origin))
+            ip, origin = f"::ffff:{ip}", mapped(origin)
+            found = target.ports.find(socket.AF_INET6, self.type, ip, port, lambda sock: sock.hears_both(origin))
         if not found:
             if self.remote is not None and self.references and not network.is_cut(target, self.host):
                 self.error = errno.ECONNREFUSED  # ICMP: port unreachable

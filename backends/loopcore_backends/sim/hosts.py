@@ -73,11 +73,14 @@ class Host:
             self.world.host = before
         self.has_stirred = True
 
+    def can_step(self) -> bool:
+        """Return whether its loop may make a tick: it runs, and no code of it blocks."""
+        return self.loop is not None and self.is_on and not self.is_paused and not self._is_in_step
+
     def has_work(self) -> bool:
         """Return whether its loop has to make a tick now."""
-        if self.loop is None or not self.is_on or self.is_paused or self._is_in_step:
-            return False
-        return self.has_stirred or (self.wakes_at is not None and self.wakes_at <= self.world.now_ns)
+        is_due = self.has_stirred or (self.wakes_at is not None and self.wakes_at <= self.world.now_ns)
+        return is_due and self.can_step()
 
     def step(self) -> None:
         """Make one tick of its loop. Raises what its program raised."""
@@ -101,7 +104,8 @@ class Host:
     def bind_port(self, sock: Any, address: Any) -> Any:
         """Bind a socket of TCP or UDP; return its address. Raises OSError: EADDRNOTAVAIL, EADDRINUSE."""
         ip, port = str(address[0]) or any_address(sock.family), address[1]
-        if not is_any(ip) and not is_own(ip) and ip not in self.addresses:
+        plain = ip.removeprefix("::ffff:")  # IPv4 as IPv6 shows it
+        if not is_any(ip) and not is_own(plain) and plain not in self.addresses:
             raise error(errno.EADDRNOTAVAIL)
         return full_address(sock.family, ip, self.ports.bind(sock, ip, port))
 
@@ -109,7 +113,7 @@ class Host:
         """Return the socket that listens at this address, None if none does."""
         found = self.ports.find(family, socket.SOCK_STREAM, ip, port, _listens)
         if not found and family == socket.AF_INET:
-            found = self.ports.find(socket.AF_INET6, socket.SOCK_STREAM, "::", port, _listens_to_both)
+            found = self.ports.find(socket.AF_INET6, socket.SOCK_STREAM, f"::ffff:{ip}", port, _listens_to_both)
         if not found:
             return None
         return found[self.world.tape.choose(len(found), f"listener: which socket at port {port} gets the connection")]

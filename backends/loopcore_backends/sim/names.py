@@ -35,6 +35,8 @@ def numeric(world: "World", family: int, address: Any) -> Any:
     if not 0 <= port <= 65_535:
         raise OverflowError("port must be 0-65535.")
     name = host.decode() if isinstance(host, (bytes, bytearray)) else host
+    if "\0" in name:
+        raise TypeError("host name must not contain null character")
     if name == "":
         return full_address(family, "::" if family == socket.AF_INET6 else "0.0.0.0", port)
     if name == "<broadcast>":

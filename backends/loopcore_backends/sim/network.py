@@ -188,7 +188,7 @@ class Network:
         if failure is not None:
             raise failure
         try:
-            return [str(ip_address(name.partition("%")[0]))]
+            return [_shown(ip_address(name.partition("%")[0]))]
         except ValueError:
             pass
         if name in ("localhost", "localhost.localdomain", "ip6-localhost"):
@@ -306,6 +306,12 @@ def _overlap(one: Any, address: str, other: Any, other_address: str) -> bool:
     return is_any(its_address) or its_address in (f"::ffff:{four_address}", "::ffff:0.0.0.0")
 
 
+def _shown(address: Any) -> str:
+    """Return an address as inet_ntop(3) shows it."""
+    four = getattr(address, "ipv4_mapped", None)
+    return f"::ffff:{four}" if four is not None else str(address)
+
+
 def is_any(address: str) -> bool:
     """Return whether this is the address that stands for all of a host's."""
-    return address in ("", "0.0.0.0", "::")
+    return address in ("", "0.0.0.0", "::", "::ffff:0.0.0.0")

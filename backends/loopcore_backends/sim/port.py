@@ -90,7 +90,7 @@ class SimBackend:
 
     name: str = "sim"
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
+        {Capability.FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST}
     )
     backend_api = (1, 0)
 

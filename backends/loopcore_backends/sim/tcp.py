@@ -1,8 +1,8 @@
 """TCP sockets: tcp(7).
 
-What is written travels over a wire (network.py) into the inbox of the other end. States, errors and readiness are those
-of Linux (net/ipv4/tcp.c, tcp_input.c, af_inet.c), short of what no program can see: a segment that acknowledges the
-other end's last one arrives at once.
+A write travels over a wire (network.py) into the inbox of the other end. States, errors and readiness are those of
+Linux (net/ipv4/tcp.c, tcp_input.c, af_inet.c). One simplification, which no program can see: the acknowledgement of a
+FIN arrives at once.
 """
 
 import errno

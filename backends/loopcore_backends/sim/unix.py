@@ -166,7 +166,7 @@ def find_name(sock: Any, path: str) -> Any:
 
 
 def forget_name(sock: Any) -> None:
-    """Take the name of `sock` away; one in the file system stays there, and nobody answers to it."""
+    """Take the name of `sock` away. One in the file system stays there, and connects to it are refused."""
     names = sock.host.unix_names
     key = _key(sock, path_of(sock.local))
     if names.get(key) is sock:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from loopcore.sim import current
-from loopcore.sim.errors import DeadlockError, LivelockError
+from loopcore.sim.errors import DeadlockError, LivelockError, SimulationError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
 from loopcore_backends.sim import collecting
@@ -21,6 +21,7 @@ from loopcore_backends.sim.descriptors import Descriptors
 from loopcore_backends.sim.hosts import Host
 from loopcore_backends.sim.network import Network
 from loopcore_backends.sim.threads.baton import SimThread, Threads
+from loopcore_backends.sim.threads.explaining import explain
 
 SECOND: Final = 1_000_000_000
 _TICK: Final = 1_000
@@ -75,6 +76,8 @@ class World:
         """Events that happened and ticks that were made."""
         self.limit_ns: int | None = None
         """The moment at which the simulation is given up, if it has one."""
+        self._waits_for: Callable[[], bool] = bool
+        """What the thread that runs the simulation waits for."""
         self._events: list[Event] = []
         self._numbers = count(1)
         self._flows = count(1)
@@ -84,6 +87,8 @@ class World:
         self.main = Host(self, "main")
         self.host = self.main
         """The host whose code runs."""
+        self.verdict: SimulationError | None = None
+        """Why the thread that runs the simulation was interrupted, if that was not the user."""
         self.is_open = True
         """Whether the simulation has not ended yet."""
 
@@ -131,6 +136,7 @@ class World:
         self._check_invariants()
         try:
             while not self._goes_first(ready):
+                self._waits_for = ready
                 if not self._go_on(deadline_ns):
                     return
         finally:
@@ -185,7 +191,7 @@ class World:
         """Let one thing happen; return False if nothing happens before the deadline, and it has come."""
         if self._step():
             return True
-        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None and not host.is_paused]
+        moments = [host.wakes_at for host in self.hosts.values() if host.wakes_at is not None and host.can_step()]
         moments += self.threads.moments()
         self._drop_cancelled()
         if self._events:
@@ -258,7 +264,7 @@ class World:
     def _waiting_text(self) -> str:
         crashed = {id(loop) for host in self.all_hosts() for loop in host.abandoned_loops()}
         loops = [loop for loop in self.loops.still_open() if id(loop) not in crashed]
-        waits = "\n".join(filter(None, (self.loops.explain(loops), self.threads.explain())))
+        waits = "\n".join(filter(None, (self.loops.explain(loops), explain(self.threads.alive, self._waits_for))))
         return f"nothing is left to happen after {self.now:g} s, and the program waits\n{waits}"
 
     # --- hosts --------------------------------------------------------------------------------------
@@ -277,6 +283,7 @@ class World:
 
     def close(self) -> None:
         """End the threads and the loops of all hosts, and forget what was about to happen."""
+        self.loops.silence()
         try:
             self.threads.close()
             for host in self.all_hosts():

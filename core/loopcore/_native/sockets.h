@@ -1,5 +1,6 @@
 /* recv(2), send(2), sendmsg(2) and recvfrom(2) straight on a non-blocking descriptor, and for pipes read(2),
- * write(2) and writev(2). The contract of each function is the docstring in sockets.py; `sock` is for that module only.
+ * write(2) and writev(2). The contract of each function is the docstring in sockets.py; `sock` is for that module,
+ * which does the work where `fd` is unknown to the kernel.
  *
  * For sockets the GIL is kept. None of these calls blocks, and each copies no more than the socket's buffers hold,
  * which takes microseconds. Releasing and taking the GIL costs two lock operations when no other thread wants it, and
@@ -55,6 +56,30 @@ loopcore_moved(ssize_t moved)
     return moved >= 0 ? moved : loopcore_would_block() ? -1 : -2;
 }
 
+/* The descriptor is not the kernel's (EBADF): it was closed, or belongs to a simulation, which replaces the methods of
+ * sockets and the functions of `os`. The function of sockets.py then does the work, or raises. */
+static PyObject *
+loopcore_in_python(const char *name, PyObject *arguments)
+{
+    PyObject *module = arguments == NULL ? NULL : PyImport_ImportModule("loopcore._native.sockets");
+    PyObject *function = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+    PyObject *result = function == NULL ? NULL : PyObject_CallObject(function, arguments);
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+    Py_XDECREF(arguments);
+    return result;
+}
+
+/* The same for a function that returns a number; -2 with an exception. */
+static Py_ssize_t
+loopcore_number_in_python(const char *name, PyObject *arguments)
+{
+    PyObject *result = loopcore_in_python(name, arguments);
+    Py_ssize_t number = result == NULL ? -2 : PyLong_AsSsize_t(result);
+    Py_XDECREF(result);
+    return number == -1 && PyErr_Occurred() ? -2 : number;
+}
+
 /* Pipes */
 
 static ssize_t
@@ -88,6 +113,7 @@ loopcore_receive(PyObject *sock, int fd, Py_ssize_t size, int is_pipe)
     char small[LOOPCORE_SMALL_RECEIVE];
     PyObject *received = NULL;
     ssize_t got;
+    int error;
     if (size <= LOOPCORE_SMALL_RECEIVE) {
         got = is_pipe ? loopcore_read(fd, small, (size_t)size) : recv(fd, small, (size_t)size, 0);
         if (got >= 0) {
@@ -106,11 +132,15 @@ loopcore_receive(PyObject *sock, int fd, Py_ssize_t size, int is_pipe)
             return received;
         }
     }
+    error = errno;
+    Py_XDECREF(received);
+    errno = error;
+    if (error == EBADF) {
+        return loopcore_in_python("receive", Py_BuildValue("OinO", sock, fd, size, is_pipe ? Py_True : Py_False));
+    }
     if (loopcore_would_block()) {
-        Py_XDECREF(received);
         Py_RETURN_NONE;
     }
-    Py_XDECREF(received);
     return NULL;
 }
 
@@ -127,6 +157,9 @@ loopcore_receive_into(PyObject *sock, int fd, PyObject *buffer)
     error = errno;
     PyBuffer_Release(&view);
     errno = error;
+    if (got < 0 && error == EBADF) {
+        return loopcore_number_in_python("receive_into", Py_BuildValue("OiO", sock, fd, buffer));
+    }
     return loopcore_moved(got);
 }
 
@@ -134,10 +167,13 @@ static Py_ssize_t
 loopcore_receive_behind(PyObject *sock, int fd, Py_ssize_t size, PyObject *unread)
 {
     Py_ssize_t before = PyByteArray_GET_SIZE(unread), got;
+    int is_unknown;
     if (PyByteArray_Resize(unread, before + size) < 0) {
         return -2;
     }
-    got = loopcore_moved(recv(fd, PyByteArray_AS_STRING(unread) + before, (size_t)size, 0));
+    got = recv(fd, PyByteArray_AS_STRING(unread) + before, (size_t)size, 0);
+    is_unknown = got < 0 && errno == EBADF;
+    got = is_unknown ? 0 : loopcore_moved(got);
     if (got != size) {
         PyObject *type, *error, *trace;
         PyErr_Fetch(&type, &error, &trace);
@@ -148,6 +184,9 @@ loopcore_receive_behind(PyObject *sock, int fd, Py_ssize_t size, PyObject *unrea
             return -2;
         }
         PyErr_Restore(type, error, trace);
+    }
+    if (is_unknown) {
+        return loopcore_number_in_python("receive_behind", Py_BuildValue("OinO", sock, fd, size, unread));
     }
     return got;
 }
@@ -190,11 +229,16 @@ static inline Py_ssize_t
 loopcore_send_one(PyObject *sock, int fd, PyObject *item, Py_ssize_t head, int is_pipe)
 {
     struct iovec part;
+    ssize_t sent;
     loopcore_locate(item, &part);
     part.iov_base = (char *)part.iov_base + head;
     part.iov_len -= (size_t)head;
-    return loopcore_moved(is_pipe ? loopcore_write(fd, &part, 1)
-                                  : send(fd, part.iov_base, part.iov_len, MSG_NOSIGNAL));
+    sent = is_pipe ? loopcore_write(fd, &part, 1) : send(fd, part.iov_base, part.iov_len, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EBADF) {
+        return loopcore_number_in_python("send_one", Py_BuildValue("OiOnO", sock, fd, item, head,
+                                                                   is_pipe ? Py_True : Py_False));
+    }
+    return loopcore_moved(sent);
 }
 
 static Py_ssize_t
@@ -203,6 +247,7 @@ loopcore_send_many(PyObject *sock, int fd, PyObject *queue, Py_ssize_t head, int
     struct iovec parts[LOOPCORE_VECTOR_LIMIT];
     struct msghdr message;
     Py_ssize_t count = PyList_GET_SIZE(queue), i;
+    ssize_t sent;
     if (count > LOOPCORE_VECTOR_LIMIT) {
         count = LOOPCORE_VECTOR_LIMIT;
     }
@@ -212,12 +257,19 @@ loopcore_send_many(PyObject *sock, int fd, PyObject *queue, Py_ssize_t head, int
     parts[0].iov_base = (char *)parts[0].iov_base + head;
     parts[0].iov_len -= (size_t)head;
     if (is_pipe) {
-        return loopcore_moved(loopcore_write(fd, parts, (int)count));
+        sent = loopcore_write(fd, parts, (int)count);
     }
-    memset(&message, 0, sizeof(message));
-    message.msg_iov = parts;
-    message.msg_iovlen = (int)count;
-    return loopcore_moved(sendmsg(fd, &message, MSG_NOSIGNAL));
+    else {
+        memset(&message, 0, sizeof(message));
+        message.msg_iov = parts;
+        message.msg_iovlen = (int)count;
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    }
+    if (sent < 0 && errno == EBADF) {
+        return loopcore_number_in_python("send_many", Py_BuildValue("OiOnO", sock, fd, queue, head,
+                                                                    is_pipe ? Py_True : Py_False));
+    }
+    return loopcore_moved(sent);
 }
 
 /* Datagrams of the Internet families. One call per datagram: recvmmsg(2) and sendmmsg(2) save the entry into the
@@ -286,6 +338,9 @@ loopcore_receive_internet(PyObject *sock, int fd)
     from.ss_family = AF_UNSPEC;
     got = recvfrom(fd, buffer, sizeof(buffer), 0, (struct sockaddr *)&from, &length);
     if (got < 0) {
+        if (errno == EBADF) {
+            return loopcore_in_python("receive_internet", Py_BuildValue("Oi", sock, fd));
+        }
         if (loopcore_would_block()) {
             Py_RETURN_NONE;
         }
@@ -302,7 +357,8 @@ loopcore_receive_internet(PyObject *sock, int fd)
 }
 
 static int
-loopcore_send_raw(int fd, PyObject *item, const struct sockaddr *to, socklen_t length)
+loopcore_send_raw(PyObject *sock, int fd, PyObject *item, const struct sockaddr *to, socklen_t length,
+                  PyObject *address)
 {
     Py_buffer view;
     ssize_t sent;
@@ -314,13 +370,19 @@ loopcore_send_raw(int fd, PyObject *item, const struct sockaddr *to, socklen_t l
     error = errno;
     PyBuffer_Release(&view);
     errno = error;
+    if (sent < 0 && error == EBADF) {
+        Py_ssize_t done = to == NULL
+            ? loopcore_number_in_python("send_connected", Py_BuildValue("OiO", sock, fd, item))
+            : loopcore_number_in_python("send_internet", Py_BuildValue("OiiOO", sock, fd, AF_INET, item, address));
+        return done == -2 ? -1 : (int)done;
+    }
     return sent >= 0 ? 1 : loopcore_would_block() ? 0 : -1;
 }
 
 static int
 loopcore_send_connected(PyObject *sock, int fd, PyObject *item)
 {
-    return loopcore_send_raw(fd, item, NULL, 0);
+    return loopcore_send_raw(sock, fd, item, NULL, 0, NULL);
 }
 
 /* Convert (host, port) to `raw`: 1, or 0 if it is not a literal IPv4 address with a port, exactly. */
@@ -357,7 +419,7 @@ loopcore_send_internet(PyObject *sock, int fd, int family, PyObject *item, PyObj
         if (PySys_Audit("socket.sendto", "OO", sock, address) < 0) {
             return -1;
         }
-        return loopcore_send_raw(fd, item, (const struct sockaddr *)&raw, sizeof(raw));
+        return loopcore_send_raw(sock, fd, item, (const struct sockaddr *)&raw, sizeof(raw), address);
     }
     sent = PyObject_CallMethod(sock, "sendto", "OO", item, address); /* names and errors: the socket module's */
     if (sent != NULL) {

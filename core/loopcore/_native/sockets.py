@@ -1,8 +1,8 @@
 """System calls on a non-blocking socket that do not wait: the functions of `sockets.h` in Python.
 
-`sock` is a socket and `fd` its descriptor, which C uses instead. With `is_pipe` it is a pipe or a device: only `fd` is
-used then. "Not now" is a result, None or -1 (for datagrams 0);
-any other failure is raised. An item of a write queue is `bytes` or a contiguous memoryview of bytes.
+`sock` is a socket and `fd` its descriptor, which C uses instead if the kernel knows it. With `is_pipe` it is a pipe or
+a device: only `fd` is used then. "Not now" is a result, None or -1 (for datagrams 0); any other failure is raised.
+An item of a write queue is `bytes` or a contiguous memoryview of bytes.
 
 Thread: any.
 """

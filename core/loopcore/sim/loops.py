@@ -24,12 +24,17 @@ class Loops:
         self._made.append(ReferenceType(loop))
         return loop
 
+    def silence(self) -> None:
+        """Have the open loops report nothing any more: the simulation is over, and threads that run some end first."""
+        for loop in self.still_open():
+            loop.set_exception_handler(_ignore)
+
     def end(self, loop: Any) -> None:
         """Throw the tasks and transports of `loop` away, and close it.
 
         The simulation is over: what `finally` blocks still do, and raise, is no part of it.
         """
-        loop.set_exception_handler(lambda loop, context: None)
+        loop.set_exception_handler(_ignore)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             task: Any
@@ -56,6 +61,10 @@ class Loops:
     def explain(self, loops: list[Any]) -> str:
         """Return what the tasks of `loops` wait for, a line each."""
         return explain_waits(task for loop in loops for task in asyncio.all_tasks(loop))
+
+
+def _ignore(loop: Any, context: dict[str, Any]) -> None:
+    pass
 
 
 def _close(coroutine: Any) -> None:

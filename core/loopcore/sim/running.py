@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from loopcore.errors import UsageError
 from loopcore.selection.discovery import BACKENDS
 from loopcore.sim import current
+from loopcore.sim.errors import SimulationError
 from loopcore.sim.loops import Loops
 from loopcore.sim.numbered import restart_numbers
 from loopcore.sim.search import mixed
@@ -62,9 +63,14 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
     if asyncio.iscoroutine(main):
         main.close()
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
-    with simulation(tape, limit=limit, backend=backend) as world:
-        result, error = _run_main(world, main)
-        return Outcome(world, result, error)
+    outcome: Outcome | None = None
+    try:
+        with simulation(tape, limit=limit, backend=backend) as world:
+            outcome = Outcome(world, *_run_main(world, main))
+    except SimulationError as exc:  # of its end: a thread that stays, say
+        outcome = outcome or Outcome(world, None, exc)
+        outcome.error = outcome.error or exc
+    return outcome
 
 
 @contextmanager
@@ -86,9 +92,15 @@ def simulation(tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim"
         with machine.inside(world):
             try:
                 yield world
+            except KeyboardInterrupt:
+                if world.verdict is None:
+                    raise
+                raise world.verdict from None
             finally:
-                world.close()
-                loops.end_all()
+                try:
+                    world.close()
+                finally:
+                    loops.end_all()
     finally:
         current.enter(None)
 

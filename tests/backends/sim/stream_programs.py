@@ -2,7 +2,9 @@
 
 import os
 import socket
+import stat
 import struct
+import tempfile
 from typing import Any
 
 from tests.backends.sim.recording import SO_LINGER_0, Record, accepted, both_pairs, fill, listener, tcp_pair, unix_pair
@@ -370,6 +372,41 @@ def abstract_names(r: Record) -> None:
     r.call("too long", r.socket(socket.AF_UNIX).bind, "\0" + "x" * 200)
     r.call("bytes", r.socket(socket.AF_UNIX).bind, b"\0loopcore-test-bytes")
     r.call("tuple", r.socket(socket.AF_UNIX).bind, ("x", 1))
+
+
+def names_in_the_file_system(r: Record) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/name"
+        r.call("nothing there", r.socket(socket.AF_UNIX).connect, path)
+        r.call("no folder", r.socket(socket.AF_UNIX).bind, f"{folder}/none/name")
+        listening = r.socket(socket.AF_UNIX)
+        r.call("bind", listening.bind, path)
+        r.see("kind", stat.S_ISSOCK(os.stat(path).st_mode))
+        r.call("not listening", r.socket(socket.AF_UNIX).connect, path)
+        listening.listen()
+        r.call("connect", r.socket(socket.AF_UNIX).connect, path)
+        r.call("taken", r.socket(socket.AF_UNIX).bind, path)
+        r.call("datagrams", r.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect, path)
+        listening.close()
+        r.see("still there", os.path.exists(path))
+        r.call("refused", r.socket(socket.AF_UNIX).connect, path)
+        r.call("still taken", r.socket(socket.AF_UNIX).bind, path)
+        os.unlink(path)
+        r.call("gone", r.socket(socket.AF_UNIX).connect, path)
+        second = r.socket(socket.AF_UNIX)
+        r.call("bind again", second.bind, path)
+        second.listen()
+        os.unlink(path)
+        r.call("unlinked while it listens", r.socket(socket.AF_UNIX).connect, path)
+        third = r.socket(socket.AF_UNIX)
+        r.call("the name is free", third.bind, path)
+        third.listen()
+        second.close()
+        r.call("the new one", r.socket(socket.AF_UNIX).connect, path)
+        with open(f"{folder}/file", "w", encoding="ascii"):
+            pass
+        r.call("a file", r.socket(socket.AF_UNIX).connect, f"{folder}/file")
+        r.call("a file is there", r.socket(socket.AF_UNIX).bind, f"{folder}/file")
 
 
 def nameless_name(r: Record) -> None:

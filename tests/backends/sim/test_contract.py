@@ -12,7 +12,6 @@ from loopcore.testing.conformance import BackendContract
 from loopcore_backends.sim import SimBackend
 
 PROCESSES = "a simulation has no real processes: subprocess and os.fork raise NotSimulatedError"
-THREADS = "in a simulation one thread runs, and a wait lets events happen, not threads"
 
 
 class TestSim(BackendContract):
@@ -23,13 +22,6 @@ class TestSim(BackendContract):
         "test_close_in_a_forked_child_leaves_the_parents_port_alone": PROCESSES,
         "test_device_that_cannot_be_watched_is_read": "a device of the real system is no descriptor of a simulation",
         "test_stream_of_hook_calls_is_that_of_a_built_in_backend": "other backends do not run in a simulation",
-        "test_executor_answers": THREADS,
-        "test_signal_wakes_the_loop_and_its_handler_runs_in_it": THREADS,
-        "test_another_thread_may_cancel_during_a_wait": THREADS,
-        "test_storm_of_cancellations_in_another_thread_loses_nothing": THREADS,
-        "test_close_in_another_thread_accounts_for_what_has_completed": THREADS,
-        "test_another_thread_may_close_during_a_submit": THREADS,
-        "test_another_thread_may_close_during_a_wait_for_completions": THREADS,
     }
 
     @pytest.fixture(autouse=True)

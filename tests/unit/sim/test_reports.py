@@ -36,12 +36,16 @@ def test_choices_that_differ_are_sentences():
         Choice("next", 3, 2, ("a", "b", "c")),
         Choice("GET bar is cancelled", 2, 1),
         Choice("delay of GET foo", 8, 3),
+        Choice("fault: a crash, a pause", 3, 2),
+        Choice("read: all, half, a byte", 3, 1),
     ]
     assert in_words(choices) == [
         "arrival at client: the reply to GET foo went before the cancellation of GET foo",
         "next: c went before a and b",
         "GET bar is cancelled",
         "delay of GET foo: 3, where asyncio has 0 and the most is 7",
+        "fault: a pause",
+        "read: half",
     ]
 
 

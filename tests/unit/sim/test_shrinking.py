@@ -6,8 +6,8 @@ import pytest
 
 from loopcore.errors import UsageError
 from loopcore.sim.search import Pct, Random, explore
-from loopcore.sim.shrinking import shrink
-from loopcore.sim.tape import Replay, Tape
+from loopcore.sim.shrinking import ByLabel, Labelled, shrink, shrink_labels
+from loopcore.sim.tape import Replay, Strategy, Tape
 from tests.unit.sim.models import cancellation, fails, lost_update, narrow
 
 
@@ -106,3 +106,35 @@ def test_the_budget_is_the_number_of_runs_and_no_list_is_tried_twice() -> None:
 def test_choices_that_do_not_fail_are_refused() -> None:
     with pytest.raises(UsageError, match="do not fail when they are run again"):
         shrink([1, 2], lambda values: False)
+
+
+def test_changes_keep_their_places_by_label_when_others_are_left_out():
+    def run(strategy: Strategy) -> tuple[Tape, bool]:
+        """Two of a kind, and a third question for each of the first that is not 0."""
+        tape = Tape(strategy)
+        answers = []
+        for number in range(6):
+            if tape.choose(2, f"noise: {number}"):
+                tape.choose(2, "more")
+            answers.append(tape.choose(3, "fault: a, b"))
+        return tape, answers[2] == 1 and answers[5] == 2
+
+    changes = next(
+        Labelled.of(tape.choices) for tape, failed in (run(Random(seed, 0.5)) for seed in range(1000)) if failed
+    )
+    assert len(changes) > 5
+    shrunk = shrink_labels(changes, lambda some: run(ByLabel(some))[1])
+    assert [(change.label, change.occurrence, change.answer) for change in shrunk] == [
+        ("fault: a, b", 2, 1),
+        ("fault: a, b", 5, 2),
+    ]
+
+
+def test_a_change_of_order_is_kept_by_the_name_of_the_actor():
+    tape = Tape(Replay([2]))
+    tape.pick(["ann", "bob", "cid"], "next")
+    (change,) = Labelled.of(tape.choices)
+    again = Tape(ByLabel([change]))
+    assert again.pick(["cid", "ann"], "next") == 0
+    assert Tape(ByLabel([change])).pick(["ann", "cid"], "next") == 1
+    assert Tape(ByLabel([change])).pick(["ann", "bob"], "next") == 0

@@ -10,32 +10,31 @@ every thread where it is parked.
 import logging
 import sys
 import threading
-import time
 import warnings
 from _thread import allocate_lock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from threading import get_ident
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.sim.errors import SimulationError
 from loopcore_backends.sim.replacing import SIMULATED_THREADS
+from loopcore_backends.sim.threads import watching
+from loopcore_backends.sim.threads.watching import Watch, stands_still
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.hosts import Host
     from loopcore_backends.sim.world import World
 
-PATIENCE: Final = 1.0
-"""Real seconds between two looks at a thread that does not hand the baton back."""
 LAST_PATIENCE: Final = 10.0
 """Real seconds within which a thread has to end, once the simulation has."""
 EXITS: Final = 100
 """How often ThreadExit is raised in a thread that catches it and waits again."""
 
-_clock_of = getattr(time, "pthread_getcpuclockid", None)
-_read_clock = getattr(time, "clock_gettime", None)
+_shutdown_locks: set[Any] = getattr(threading, "_shutdown_locks", set())
+_active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
 
 
 class ThreadExit(BaseException):
@@ -48,6 +47,7 @@ class SimThread:
     def __init__(self, threads: "Threads", host: "Host", name: str) -> None:
         self.host = host
         self.name = name
+        self.title = f"thread {name}" if host is host.world.main else f"thread {name} of {host.name}"
         self.owner: threading.Thread | None = None
         self.settle: Callable[[], object] = bool
         """Waits until the operating system has seen the thread end."""
@@ -83,14 +83,11 @@ class SimThread:
         except (ThreadExit, SystemExit):
             pass
         except BaseException as exc:
-            text = "Exception ignored in thread started by"
-            sys.unraisablehook(  # as `_thread` does
-                SimpleNamespace(
-                    exc_type=type(exc), exc_value=exc, exc_traceback=exc.__traceback__, err_msg=text, object=function
-                )
-            )
+            _report_ignored(exc)
         finally:
             SIMULATED_THREADS.discard(self._ident)
+            if self.owner is None:
+                _active.pop(self._ident, None)  # where `current_thread` leaves one without a `threading.Thread`
             self.has_ended = True
             self._back.release()
 
@@ -117,60 +114,57 @@ class SimThread:
         """Return whether what it waits for is there."""
         if not self.host.is_on or self.host.is_paused:
             return False
-        return (self.wakes_at is not None and self.wakes_at <= now) or self.waits_for()
+        if self.wakes_at is not None and self.wakes_at <= now:
+            return True
+        world = self._threads.world
+        before, world.host = world.host, self.host  # a loop of its own tries its operations
+        try:
+            return self.waits_for()
+        finally:
+            world.host = before
 
     def step(self) -> None:
         """Let it run until it blocks or ends. Raises SimulationError if it waits for something real."""
-        threads = self._threads
-        world = threads.world
-        before = threads.running, world.host
-        threads.running, world.host = self, self.host
         self.ready_since = 0
-        try:
-            self._go.release()
-            self._runs = True
+        with self._has_baton():
             self._await_baton()
-        finally:
-            threads.running, world.host = before
-        if self.has_ended:
-            self.settle()
 
     def end(self) -> bool:
         """Raise ThreadExit in it until it ends; return whether it has."""
         self._is_ending = True
+        with self._has_baton():
+            self._back.acquire(timeout=LAST_PATIENCE)
+        if not self.has_ended and self.owner is not None:
+            _shutdown_locks.discard(getattr(self.owner, "_tstate_lock", None))  # Python 3.12 waits for it at its end
+        return self.has_ended
+
+    @contextmanager
+    def _has_baton(self) -> Iterator[None]:
+        """Give it the baton, unless it has it; the body of the `with` statement waits until that is back."""
+        threads = self._threads
+        world = threads.world
+        before = threads.running, world.host
+        threads.running, world.host = self, self.host
         if not self._runs:
             self._runs = True
             self._go.release()
-        if self._back.acquire(timeout=LAST_PATIENCE) and self.has_ended:
+        try:
+            yield
+        finally:
+            threads.running, world.host = before
+        if self.has_ended:
             self.settle()
-        return self.has_ended
 
     def frame(self) -> FrameType | None:
         """Return its innermost frame, None if it has ended."""
         return sys._current_frames().get(self._ident)
 
     def _await_baton(self) -> None:
-        seen: object = None
-        while not self._back.acquire(timeout=PATIENCE):
-            frame = self.frame()
-            now = (frame, frame and frame.f_lasti, self._processor_time())
-            if now == seen and frame is not None:
-                raise SimulationError(
-                    f"the thread {self.name} waits {place_of(frame)} for something real, which comes to nothing while "
-                    "the other threads are parked. A lock that was made before the simulation must not be held by a "
-                    "thread that blocks: make it inside"
-                )
-            seen = now
+        watch = Watch(self._ident)
+        while not self._back.acquire(timeout=watching.PATIENCE):
+            if place := watch.stands_still():
+                raise stands_still(f"the thread {self.name}", place)
         self._runs = False
-
-    def _processor_time(self) -> float:
-        if _clock_of is None or _read_clock is None:
-            return time.perf_counter()  # differs each time: no verdict
-        try:
-            used: float = _read_clock(_clock_of(self._ident))
-        except OSError:
-            return 0.0
-        return used
 
 
 class Threads:
@@ -182,33 +176,37 @@ class Threads:
         """The one that has the baton; None if it is the thread that runs the simulation."""
         self.numbers = count(1)
         self.pool_numbers = count(0)
-        self._threads: list[SimThread] = []
+        self.alive: list[SimThread] = []
+        """Those that have not been seen to end."""
         self._lost: list[SimThread] = []
         """Threads of processes that have ended: they never go on."""
         self._places = count(1)
+        self._end_of_watch: Callable[[], None] | None = None
 
     def __len__(self) -> int:
-        return len(self._threads)
+        return len(self.alive)
 
     def add(self, thread: SimThread) -> None:
         """Have `thread` given the baton from now on."""
-        self._threads.append(thread)
+        if self._end_of_watch is None:
+            self._end_of_watch = watching.watch(self.world, get_ident())
+        self.alive.append(thread)
 
     def of(self, owner: threading.Thread) -> SimThread | None:
         """Return the thread that `owner` has started; None if it has ended, or is no thread of the simulation."""
-        for thread in self._threads:
+        for thread in self.alive:
             if thread.owner is owner and not thread.has_ended:
                 return thread
         return None
 
     def ready(self) -> list[SimThread]:
         """Return the threads that can go on, in the order in which they became so."""
-        if not self._threads:
+        if not self.alive:
             return []
         now = self.world.now_ns
         ended = False
         found = []
-        for thread in self._threads:
+        for thread in self.alive:
             if thread.has_ended:
                 ended = True
             elif not thread.can_go_on(now):
@@ -218,7 +216,7 @@ class Threads:
                     thread.ready_since = next(self._places)
                 found.append(thread)
         if ended:
-            self._threads = [thread for thread in self._threads if not thread.has_ended]
+            self.alive = [thread for thread in self.alive if not thread.has_ended]
         found.sort(key=lambda thread: thread.ready_since)
         return found
 
@@ -226,27 +224,24 @@ class Threads:
         """Return when threads go on by themselves."""
         return [
             thread.wakes_at
-            for thread in self._threads
+            for thread in self.alive
             if thread.wakes_at is not None and thread.host.is_on and not thread.host.is_paused
         ]
 
     def lose(self, host: "Host") -> None:
         """The process of `host` has ended: none of its threads runs again."""
-        self._lost += [thread for thread in self._threads if thread.host is host]
-        self._threads = [thread for thread in self._threads if thread.host is not host]
-
-    def explain(self) -> str:
-        """Return what the threads wait for, a line each."""
-        from loopcore_backends.sim.threads.explaining import explain
-
-        return explain(self._threads)
+        self._lost += [thread for thread in self.alive if thread.host is host]
+        self.alive = [thread for thread in self.alive if thread.host is not host]
 
     def close(self) -> None:
         """End every thread. Raises SimulationError that names those which do not end."""
         refused = []
+        if self._end_of_watch is not None:
+            self._end_of_watch()
+            self._end_of_watch = None
         with _unseen():
-            while threads := [*self._threads, *self._lost]:
-                self._threads, self._lost = [], []
+            while threads := [*self.alive, *self._lost]:
+                self.alive, self._lost = [], []
                 threads.sort(key=lambda thread: thread._runs)  # one that has the baton may need a lock of the others
                 refused += [thread.name for thread in threads if not thread.has_ended and not thread.end()]
         if refused:
@@ -254,6 +249,16 @@ class Threads:
                 f"the simulation is over, and these threads do not end: {', '.join(refused)}. They catch BaseException "
                 "and wait again, or never wait"
             )
+
+
+def _report_ignored(error: BaseException) -> None:
+    """Have `sys.unraisablehook` called, as by `_thread` for a thread that raises: only Python can make its argument."""
+
+    class StartedThread:
+        def __del__(self) -> None:
+            raise error
+
+    StartedThread()
 
 
 @contextmanager
@@ -270,8 +275,3 @@ def _unseen() -> Iterator[None]:
     finally:
         threading.excepthook, sys.unraisablehook = before[1:]
         logging.disable(before[0])
-
-
-def place_of(frame: FrameType) -> str:
-    """Return where that is, for people."""
-    return f"at {frame.f_code.co_filename}:{frame.f_lineno}"

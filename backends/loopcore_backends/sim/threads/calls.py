@@ -1,6 +1,7 @@
 """What stands in for Python's functions that start and join threads, for its locks, and for the jobs of pools."""
 
 import _thread
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 DELAYS: Final = (0.0, 0.001, 0.02, 0.5)
 """Seconds by which the start of a thread or a job may be late, the usual value first."""
+PROCESSORS: Final = 4
+"""What `os.cpu_count` says: the size of pools must not depend on the machine that replays a run."""
 
 _start_new_thread = _thread.start_new_thread
 _start_joinable_thread: Any = getattr(_thread, "start_joinable_thread", None)  # Python 3.13
@@ -111,6 +114,8 @@ def replacements(world: "World") -> list[Replacement]:
         (threading, "_counter", threads.numbers.__next__),
         (pools.ThreadPoolExecutor, "_counter", threads.pool_numbers.__next__),
         (pools._WorkItem, "run", work),
+        (os, "cpu_count", lambda: PROCESSORS),
+        (os, "process_cpu_count", lambda: PROCESSORS),
         (_thread, "start_new_thread", start_new_thread),
         (_thread, "start_new", start_new_thread),
     ]

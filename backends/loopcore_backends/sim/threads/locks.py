@@ -9,7 +9,10 @@ from typing import Any, Final
 from loopcore.sim import current
 from loopcore_backends.sim.replacing import SIMULATED_THREADS
 
+MAIN: Final = "the main thread"
+"""The holder that is the thread which runs the simulation."""
 _POLL: Final = 0.001
+"""Real seconds."""
 
 
 class Lock:
@@ -27,7 +30,7 @@ class Lock:
 
     _lock: Any
     holder: str
-    """The name of the thread that acquired it last."""
+    """Who acquired it last."""
 
     def __repr__(self) -> str:
         return f"<{'locked' if self.locked() else 'unlocked'} simulated lock>"
@@ -45,7 +48,7 @@ class Lock:
             return False
         if current.is_running():
             running = current.world().threads.running
-            self.holder = "main thread" if running is None else running.name
+            self.holder = MAIN if running is None else running.title
         return True
 
     def release(self) -> None:

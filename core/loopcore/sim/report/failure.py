@@ -58,7 +58,8 @@ def in_words(choices: Iterable[Choice]) -> list[str]:
     """Return a sentence for each choice that differs from asyncio's.
 
     `pick` names what could have gone next, so its choice reads "the reply to bar went before the reply to foo". A
-    choice between two is a yes: its label says what happened.
+    choice between two is a yes: its label says what happened. A label that ends with a colon and the names of the
+    answers, with or without that of 0, gives the name: "fault: a crash, a pause" reads "fault: a pause".
     """
     return [_choice_in_words(choice) for choice in choices if choice.value]
 
@@ -70,6 +71,10 @@ def _choice_in_words(choice: Choice) -> str:
         return f"{choice.label}: {choice.keys[choice.value]} went before {overtaken}"
     if choice.n <= 2:
         return choice.label
+    question, colon, answers = choice.label.rpartition(": ")
+    names = answers.split(", ")
+    if colon and 0 <= choice.n - len(names) <= 1:
+        return f"{question}: {names[choice.value - choice.n + len(names)]}"
     return f"{choice.label}: {choice.value}, where asyncio has 0 and the most is {choice.n - 1}"
 
 
