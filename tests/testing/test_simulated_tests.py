@@ -199,6 +199,7 @@ def test_what_is_not_simulated_is_skipped_and_counted(run: Run) -> None:
     assert "1 passed, 2 skipped" in said
     assert "loopcore-sim: 3 tests, 3 schedules, 0.0 simulated seconds, 1 refused" in said
     assert "refused: subprocess.Popen(" in said
+    assert "Exception ignored" not in said
 
 
 def test_failure_in_asyncios_own_order_says_so(run: Run) -> None:

@@ -147,7 +147,9 @@ def _install_hook() -> None:
         sys.addaudithook(_audit)
 
 
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...], simulated: set[int] = SIMULATED_THREADS) -> None:
+    if not simulated:
+        return  # also when Python ends, and the globals of this module are gone
     if event in _AUDITED:
         # Compiled, a transport reports what it sends before it knows whose the descriptor is.
         is_ours = event == "socket.sendto" and arguments[0].fileno() >= FIRST
