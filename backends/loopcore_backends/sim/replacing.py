@@ -53,41 +53,38 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
         raise UsageError(
             "a simulation is running in this process already: let it end first, or use another process (--jobs)"
         )
-    places: list[tuple[object, Any, Any, object]] = []  # owner, name, what is there before, what is put there
-    undo: list[tuple[object, Any, Any, object]] = []
+    places: list[tuple[Any, Any, Any, object]] = []  # owner, name, what is there before, what is put there
     used: list[_StandIn] = []
-    originals: dict[int, Any] = {}
-    put: dict[int, Any] = {}  # by id of the original: what takes its place
+    put: dict[int, tuple[Any, object]] = {}  # by id of the original: the original, and what takes its place
     SIMULATED_THREADS.add(get_ident())
     try:
         for owner, name, value in replacements:
-            space = owner if isinstance(owner, dict) else vars(owner)
+            space: Any = owner if isinstance(owner, dict) else vars(owner)
             before = space.get(name, _ABSENT)
-            original = _original(owner, name, before)
+            original = before if before is not _ABSENT else _original(owner, name)
             if callable(original):
                 if id(original) not in _stand_ins and not _is_pythons_own(original, owner):
                     continue
                 if callable(value) and not isinstance(value, type):
-                    stand_in = _stand_in(original)
+                    stand_in = _stand_ins.get(id(original)) or _stand_in(original)
                     stand_in.value = value
                     used.append(stand_in)
                     original, value = stand_in.original, stand_in.callable
                 if isinstance(owner, ModuleType) and callable(value):  # copies of None are not this function's
-                    originals[id(original)], put[id(original)] = original, value
+                    put[id(original)] = original, value
             places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
-        for copy in _copies(originals, places):
-            places.append((*copy, put[id(copy[2])]))
-        for place in places:
-            undo.append(place)
-            _put(place[0], place[1], place[3])
+        for copy in _copies(put, places):
+            places.append((*copy, put[id(copy[2])][1]))
+        for owner, name, _, value in places:
+            _put(owner, name, value)
         yield
     finally:
         SIMULATED_THREADS.clear()
         for stand_in in used:
             stand_in.value = stand_in.original
-        for owner, name, before, _ in reversed(undo):
+        for owner, name, before, _ in reversed(places):
             _put(owner, name, before)
-        back = {id(put[key]): original for key, original in originals.items()}
+        back = {id(value): original for original, value in put.values()}
         for _, space in _changed_modules(remember=False):
             for name, value in list(space.items()):
                 if id(value) in back:
@@ -108,15 +105,15 @@ def real_functions() -> Iterator[None]:
 
 
 def _put(owner: Any, name: Any, value: object) -> None:
-    if value is _ABSENT:
-        if isinstance(owner, dict):
+    if isinstance(owner, dict):
+        if value is _ABSENT:
             owner.pop(name, None)
-        elif name in vars(owner):
-            delattr(owner, name)
-    elif isinstance(owner, dict):
-        owner[name] = value
-    else:
+        else:
+            owner[name] = value
+    elif value is not _ABSENT:
         setattr(owner, name, value)
+    elif name in vars(owner):
+        delattr(owner, name)
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -170,16 +167,15 @@ _stand_ins: dict[int, _StandIn] = {}  # by the id of the original and by that of
 
 
 def _stand_in(original: Any) -> _StandIn:
-    stand_in = _stand_ins.get(id(original))
-    if stand_in is None:
-        stand_in = _StandIn(original)
-        _stand_ins[id(original)] = _stand_ins[id(stand_in.callable)] = stand_in
+    stand_in = _StandIn(original)
+    _stand_ins[id(original)] = _stand_ins[id(stand_in.callable)] = stand_in
     return stand_in
 
 
-def _original(owner: object, name: str, before: Any) -> Any:
-    if before is not _ABSENT or isinstance(owner, dict):
-        return before
+def _original(owner: object, name: str) -> Any:
+    """What an attribute of `owner` is that it has not itself."""
+    if isinstance(owner, dict):
+        return _ABSENT
     if isinstance(owner, ModuleType):
         if not hasattr(builtins, name):
             raise AttributeError(f"{owner.__name__} has no attribute {name!r} to replace", name=name, obj=owner)
@@ -205,11 +201,11 @@ class _Seen:
     modules: dict[str, Any] = {}
     spaces: list[dict[str, Any]] = []
     sizes: list[int] = []
-    originals: dict[int, Any] = {}
+    originals: dict[int, tuple[Any, object]] = {}
     copies: dict[str, list[tuple[dict[str, Any], str, Any]]] = {}  # by the name of the module
 
 
-def _copies(originals: dict[int, Any], places: list[Any]) -> list[tuple[dict[str, Any], str, Any]]:
+def _copies(originals: dict[int, tuple[Any, object]], places: list[Any]) -> list[tuple[dict[str, Any], str, Any]]:
     """Where modules have one of `originals`, besides `places`: (globals, name, original)."""
     if originals.keys() != _Seen.originals.keys():
         _Seen.originals = originals
