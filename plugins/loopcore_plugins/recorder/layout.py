@@ -109,7 +109,7 @@ class Kind(IntEnum):
     """The watchdog found a stall, which is over. `who`: nanoseconds. `argument`: its number in `Facts`, modulo 256."""
     OPENED = 24
     """A transport was opened. `label`: its class and the protocol's. `who`: its identity. `argument`: 1 if a server has
-    accepted it."""
+    accepted it; of a TLS connection only for the transport below."""
     CLOSED = 25
     """A transport was closed, likewise."""
     RECEIVED_BY = 26

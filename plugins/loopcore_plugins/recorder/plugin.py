@@ -231,9 +231,8 @@ class Recorder:
     @hookimpl
     def loopcore_transport_opened(self, transport: Any) -> None:
         """Record it."""
-        is_accepted = getattr(transport, "_server", None) is not None
-        self._put(Kind.OPENED, is_accepted, type(transport.get_protocol()), id(transport))
-        if self._connections and self._tape is not None:
+        self._put(Kind.OPENED, _is_accepted(transport), type(transport.get_protocol()), id(transport))
+        if self._connections and self._tape is not None and not _is_encrypted(transport):
             self._tape.follow_connection(transport)
 
     @hookimpl
@@ -397,6 +396,16 @@ class Recorder:
         else:
             if not is_again:
                 logger.warning("a recording was written to %s; read it with: loopcore why %s", path, path)
+
+
+def _is_encrypted(transport: Any) -> bool:
+    return transport.get_extra_info("sslcontext") is not None
+
+
+def _is_accepted(transport: Any) -> bool:
+    """Return whether a server has accepted this connection; of TLS, only the transport below, which has the bytes."""
+    owners = (transport, transport.get_protocol())  # the protocol of a transport below TLS is the TLS connection
+    return not _is_encrypted(transport) and any(getattr(each, "_server", None) is not None for each in owners)
 
 
 def _number_of(name: str) -> signal.Signals | None:

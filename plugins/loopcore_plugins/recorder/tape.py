@@ -365,10 +365,11 @@ class Tape(Observer):
             self.ring.put(_GIL, 0, 0, int(steps * self.ns_per_step()))
 
     def _count_connection(self, entry: Any) -> None:
-        # A transport runs to send; its driver runs to receive, and has no `sink` any more once it is closed.
-        sink = getattr(entry, "sink", entry)
-        if sink is not None:
-            self._note_bytes(sink, sink is not entry)
+        # A transport runs to send. Its driver, or that one's MultishotReceiver, runs to receive. Once it is closed, a
+        # driver has no sink, and a receiver no driver.
+        transport = getattr(getattr(entry, "_driver", entry), "sink", entry)
+        if transport is not None:
+            self._note_bytes(transport, transport is not entry)
 
     def _note_bytes(self, transport: Any, has_read: bool) -> None:
         before = self._connections.get(id(transport))
