@@ -113,8 +113,8 @@ class Kind(IntEnum):
     CLOSED = 25
     """A transport was closed, likewise."""
     RECEIVED_BY = 26
-    """Bytes that the transport `who` received: `label`, and `argument` times 65,536. 0: the end of the stream, or a read
-    without effect. Only with the option `connections`."""
+    """Bytes that the transport `who` received: `label`, and `argument` times 65,536. 0: the end of the stream, or a
+    read without effect. Only with the option `connections`."""
     SENT_BY = 27
     """Bytes that the transport `who` sent, likewise; never 0."""
 

@@ -215,7 +215,7 @@ class Tape(Observer):
         elif event == _ENDS:
             if number == _TASK:
                 self._end_step(cast(Entry, what))
-            elif self.counts_connections and (number == _IO or number == _FLUSH):
+            elif self.counts_connections and number in (_IO, _FLUSH):
                 self._slowly(_COUNT_CONNECTION, what)
         elif event == _QUEUED:
             self._queued(cast(Entry, what), number)
