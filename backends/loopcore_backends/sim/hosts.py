@@ -118,6 +118,10 @@ class Host:
             return None
         return found[self.world.tape.choose(len(found), f"listener: which socket at port {port} gets the connection")]
 
+    def listening(self) -> list[tuple[str, int]]:
+        """Return where its TCP sockets listen: address and port."""
+        return self.ports.listening()
+
     def report(self, loop: Any, context: dict[str, Any]) -> None:
         """Note what the loop's exception handler is told."""
         self.world.errors.append({"host": self.name, **context})

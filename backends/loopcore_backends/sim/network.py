@@ -249,6 +249,15 @@ class Ports:
             elif (is_any(address) or address == old) and not (sock.reuses_address and reuses_address):
                 raise error(errno.EADDRINUSE)
 
+    def listening(self) -> list[tuple[str, int]]:
+        """Return where TCP sockets listen: address and port."""
+        return [
+            (sock.local[0], port)
+            for (_, kind, port), socks in self._bound.items()
+            for sock in socks
+            if kind == socket.SOCK_STREAM and sock.state == "listening"
+        ]
+
     def adopt(self, sock: Any) -> None:
         """Note that `sock`, which was accepted, uses its port."""
         self._connected.setdefault(_key(sock), {})[sock] = None

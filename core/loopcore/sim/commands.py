@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -17,21 +18,30 @@ Main = Callable[[], Coroutine[Any, Any, Any]]
 def sim(parser: argparse.ArgumentParser) -> None:
     """Simulate a program: search for a failure over many schedules, replay it, or prove that it is deterministic.
 
-    FILE has a coroutine function `main`, or FILE:NAME names another. The exit code of `run` is 1 if a failure was
-    found, that of `twice` 1 if two runs of a seed differed, that of `replay` 1 if the run failed.
+    FILE has a coroutine function `main`, or FILE:NAME names another. `replay DUMP --on FILE` plays the connections of a
+    recorder's dump against the server that FILE starts. The exit code of `run` is 1 if a failure was found, that of
+    `twice` 1 if two runs of a seed differed, that of `replay` 1 if a run failed.
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="run|replay|twice")
     run = actions.add_parser("run", help="search for a seed that fails, and shrink it")
     replay = actions.add_parser("replay", help="repeat the run of a token")
     twice = actions.add_parser("twice", help="run every seed twice, and compare")
-    for each in (run, replay, twice):
+    replay.add_argument("program", metavar="FILE[:NAME]|DUMP", help="the program of the token, or a recorder's dump")
+    for each in (run, twice):
         each.add_argument("program", metavar="FILE[:NAME]", help="the program, and its coroutine function")
+    for each in (run, replay, twice):
         each.add_argument("--limit", type=float, default=3600.0, metavar="S", help="simulated seconds of a run")
-    replay.add_argument("token", metavar="TOKEN", help="the token that was printed with the failure")
+    replay.add_argument("token", metavar="TOKEN", nargs="?", help="the token that was printed with the failure")
+    replay.add_argument("--on", metavar="FILE[:NAME]", help="the server that gets the connections of DUMP")
+    replay.add_argument("--port", type=int, metavar="N", help="where it listens, if it listens at several ports")
+    replay.add_argument("--http", metavar="TARGET", help="send requests of HTTP for this target, such as /")
+    replay.add_argument("--sample", type=Path, metavar="FILE", help="send the bytes of this file, again and again")
+    replay.add_argument("--jitter", type=float, metavar="S", help="how late packets may come (default: 0.01 seconds)")
+    replay.add_argument("--speed", type=float, metavar="X", help="play so many times faster (default: 1)")
     replay.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto here")
     replay.add_argument("--diagram", type=Path, metavar="FILE", help="draw who sent what to whom here, as SVG")
     replay.add_argument("--hosts", metavar="NAMES", help="show and draw only these hosts: names with commas")
-    for each in (run, twice):
+    for each in (run, replay, twice):
         each.add_argument("--seeds", type=int, default=1000, metavar="N", help="how many seeds to try (default: 1000)")
         each.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (default: 0)")
         each.add_argument("--level", choices=("io", "wake", "all"), default="io", help="what may differ from asyncio")
@@ -85,13 +95,19 @@ def _level(name: str) -> Any:
 
 def _run(arguments: argparse.Namespace) -> int:
     from loopcore.errors import UsageError
-    from loopcore.sim.checking import SEARCHES, Search, in_words, search
+    from loopcore.sim.checking import SEARCHES
 
     if arguments.search not in SEARCHES:
         raise UsageError(f"--search takes {', '.join(SEARCHES)}, not {arguments.search!r}")
     if arguments.jobs > 1:
         return _run_jobs(arguments)
-    main = load(arguments.program)
+    return _search(load(arguments.program), arguments, arguments.search, [])
+
+
+def _search(main: Main, arguments: argparse.Namespace, by: str, options: list[str]) -> int:
+    """Search, and print what was found; `options` are those that a replay needs."""
+    from loopcore.sim.checking import Search, in_words, search
+
     begin = shown = time.perf_counter()
 
     def progress(seen: Search) -> None:
@@ -103,7 +119,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     level = _level(arguments.level)
-    seen = search(main, seeds=seeds, by=arguments.search, level=level, limit=arguments.limit, progress=progress)
+    seen = search(main, seeds=seeds, by=by, level=level, limit=arguments.limit, progress=progress)
     seconds = time.perf_counter() - begin
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
@@ -116,7 +132,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if seen.failure is None:
         print("no run failed" + (", and there are no others" if seen.is_exhausted else ""))
         return 0
-    print(in_words(seen.failure, f"loopcore sim replay {arguments.program} {{token}}"))
+    command = shlex.join(["loopcore", "sim", "replay", arguments.program, seen.failure.token, *options])
+    print(in_words(seen.failure, command.replace("{", "{{").replace("}", "}}")))
     return 1
 
 
@@ -156,8 +173,43 @@ def _run_jobs(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _traffic(arguments: argparse.Namespace) -> Main:
+    """Return the program that plays the traffic of a dump against a server."""
+    from loopcore.sim import traffic
+
+    recorded = traffic.Traffic.read(Path(arguments.program))
+    main = load(arguments.on)
+    request = getattr(sys.modules[main.__module__], "request", traffic.lines)
+    if arguments.http is not None:
+        request = traffic.http(arguments.http)
+    elif arguments.sample is not None:
+        request = traffic.repeated(arguments.sample.read_bytes())
+    jitter = traffic.JITTER if arguments.jitter is None else arguments.jitter
+    return traffic.played(
+        recorded, main, request=request, port=arguments.port, speed=arguments.speed or 1.0, jitter=jitter
+    )
+
+
+def _replay_dump(arguments: argparse.Namespace) -> int:
+    main = _traffic(arguments)
+    names = ("port", "http", "sample", "jitter", "speed")
+    given = {f"--{name}": getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    options = [text for name, value in given.items() for text in (name, str(value))]
+    return _search(main, arguments, "mixed", ["--on", arguments.on, *options])
+
+
 def _replay(arguments: argparse.Namespace) -> int:
     import traceback
+
+    from loopcore.errors import UsageError
+
+    if arguments.token is None and arguments.on is not None:
+        return _replay_dump(arguments)
+    if arguments.token is None:
+        raise UsageError(
+            "give the TOKEN of a run after FILE; to play a recorder's dump, name the server: "
+            f"loopcore sim replay {arguments.program} --on FILE"
+        )
 
     from loopcore.sim.report.diagram import sequence_diagram
     from loopcore.sim.report.svg import sequence_svg
@@ -165,8 +217,9 @@ def _replay(arguments: argparse.Namespace) -> int:
     from loopcore.sim.running import simulate
     from loopcore.sim.tape import Tape
 
+    main = load(arguments.program) if arguments.on is None else _traffic(arguments)
     tape = Tape.from_token(arguments.token)
-    outcome = simulate(load(arguments.program), tape, limit=arguments.limit)
+    outcome = simulate(main, tape, limit=arguments.limit)
     log = outcome.log
     if arguments.hosts is not None:
         wanted = {*arguments.hosts.split(",")}

@@ -10,7 +10,7 @@ from loopcore.transports.driver cimport Driver
 cdef class MultishotReceiver(Runnable):
     cdef Completions _completions
     cdef Scheduler _scheduler
-    cdef Driver _driver
+    cdef readonly Driver _driver
     cdef Operation _operation
     cdef Operation _next
     cdef object _held

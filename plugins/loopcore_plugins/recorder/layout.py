@@ -108,9 +108,15 @@ class Kind(IntEnum):
     STALL = 23
     """The watchdog found a stall, which is over. `who`: nanoseconds. `argument`: its number in `Facts`, modulo 256."""
     OPENED = 24
-    """A transport was opened. `label`: its class and the protocol's. `who`: its identity."""
+    """A transport was opened. `label`: its class and the protocol's. `who`: its identity. `argument`: 1 if a server has
+    accepted it; of a TLS connection only for the transport below."""
     CLOSED = 25
     """A transport was closed, likewise."""
+    RECEIVED_BY = 26
+    """Bytes that the transport `who` received: `label`, and `argument` times 65,536. 0: the end of the stream, or a
+    read without effect. Only with the option `connections`."""
+    SENT_BY = 27
+    """Bytes that the transport `who` sent, likewise; never 0."""
 
 
 class Outcome(IntEnum):

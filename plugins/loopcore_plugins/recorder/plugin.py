@@ -53,9 +53,9 @@ class Recorder:
     a process that is killed, and is removed when the loop is closed. `dumps`: the names of dumps. Both may contain
     {pid} and {n}. `stall`: seconds after which a stall is dumped, 0 for never. `delay`: dump when the working time of
     more than one tick in a hundred exceeds so many seconds; 0 for never. `exceptions`: dump when the loop's exception
-    handler is called. `signal`: dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or when SIGTERM
-    ends the process. `most` and `every` limit the dumps of `stall`, `delay` and `exceptions`: their number, and the
-    seconds between two.
+    handler is called. `connections`: record the bytes of each connection as well, for `loopcore sim replay`. `signal`:
+    dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or when SIGTERM ends the process. `most` and
+    `every` limit the dumps of `stall`, `delay` and `exceptions`: their number, and the seconds between two.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Recorder:
         stall: float = 0.25,
         delay: float = 0.0,
         exceptions: bool = True,
+        connections: bool = False,
         signal: str = "",
         at_exit: bool = False,
         most: int = 10,
@@ -88,6 +89,7 @@ class Recorder:
         self._threshold = stall
         self._delay = delay
         self._exceptions = exceptions
+        self._connections = connections
         self._signal = _number_of(signal)
         self._most, self._every = most, every
         self._written = 0
@@ -142,6 +144,7 @@ class Recorder:
         memory = mmap.mmap(-1, size) if self._file is None else map_new(self._file, size)
         ring = Ring(memory, self._capacity)
         self._loop, self._tape = loop, Tape(loop, ring, Labels(memory, ring.set_word), next(_generations))
+        self._tape.counts_connections = self._connections
         if self._delay:
             self._tape.watch_delay(int(self._delay * 1e9), self._check_delay)
         return self._tape
@@ -228,11 +231,15 @@ class Recorder:
     @hookimpl
     def loopcore_transport_opened(self, transport: Any) -> None:
         """Record it."""
-        self._put(Kind.OPENED, 0, type(transport.get_protocol()), id(transport))
+        self._put(Kind.OPENED, _is_accepted(transport), type(transport.get_protocol()), id(transport))
+        if self._connections and self._tape is not None and not _is_encrypted(transport):
+            self._tape.follow_connection(transport)
 
     @hookimpl
     def loopcore_transport_closed(self, transport: Any) -> None:
         """Record it."""
+        if self._connections and self._tape is not None:
+            self._tape.leave_connection(transport)
         self._put(Kind.CLOSED, 0, type(transport.get_protocol()), id(transport))
 
     @hookimpl
@@ -389,6 +396,16 @@ class Recorder:
         else:
             if not is_again:
                 logger.warning("a recording was written to %s; read it with: loopcore why %s", path, path)
+
+
+def _is_encrypted(transport: Any) -> bool:
+    return transport.get_extra_info("sslcontext") is not None
+
+
+def _is_accepted(transport: Any) -> bool:
+    """Return whether a server has accepted this connection; of TLS, only the transport below, which has the bytes."""
+    owners = (transport, transport.get_protocol())  # the protocol of a transport below TLS is the TLS connection
+    return not _is_encrypted(transport) and any(getattr(each, "_server", None) is not None for each in owners)
 
 
 def _number_of(name: str) -> signal.Signals | None:

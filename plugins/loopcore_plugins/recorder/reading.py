@@ -187,7 +187,7 @@ def read(path: Path) -> Recording:
 
 
 def _has(event: Event) -> bool:
-    return event.kind is not Kind.TICK  # its label is a number
+    return event.kind not in (Kind.TICK, Kind.RECEIVED_BY, Kind.SENT_BY)  # their label is a number
 
 
 def _several(make: Callable[[Any], Any], values: object) -> list[Any]:

@@ -23,6 +23,8 @@ cdef int _SITE
 cdef int _RECEIVED
 cdef int _SENT
 cdef int _ACCEPTED
+cdef int _RECEIVED_BY
+cdef int _SENT_BY
 cdef int _CPU
 cdef int _RUN_QUEUE
 cdef int _LABEL
@@ -31,9 +33,12 @@ cdef int _SHOW_SITE
 cdef int _MEASURE
 cdef int _WRITE_LATER
 cdef int _SHOW_GIL_WAIT
+cdef int _COUNT_CONNECTION
 cdef int _GIL
 cdef int _TASK
 cdef int _THREADSAFE
+cdef int _IO
+cdef int _FLUSH
 cdef unsigned long long _LONG_WAIT_MS
 cdef long long _MEASURE_EVERY_NS
 cdef unsigned long long _SUSPENDED_MASK
@@ -73,6 +78,8 @@ cdef class Tape(Observer):
     cdef dict _counted
     cdef public bint has_later
     cdef object _later
+    cdef public bint counts_connections
+    cdef dict _connections
 
     # Those without `except` cannot raise: they call nothing that does, but `_slowly`, which keeps the exception.
     @cython.locals(label=int)
@@ -98,5 +105,8 @@ cdef class Tape(Observer):
     @cython.locals(ns_per_step=double)
     cdef object _measure(self)
     cdef object _record_gil_wait(self)
+    cdef object _count_connection(self, object entry)
+    cdef object _note_bytes(self, object transport, bint has_read)
+    cdef object _note_count(self, int kind, long long count, unsigned long long who)
     cdef object _write_later(self)
     cdef object _count_bytes(self)

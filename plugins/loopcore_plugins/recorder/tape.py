@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopcore.hooks import observer
 from loopcore.hooks.observer import Entry, Observer
-from loopcore.hooks.sources import TASK, THREADSAFE
+from loopcore.hooks.sources import FLUSH, IO, TASK, THREADSAFE
 from loopcore.ports.direct import DirectPort
 from loopcore_plugins._tasktree import coroutine_stack
 from loopcore_plugins.recorder.labels import Labels
@@ -61,8 +61,10 @@ _BEGIN, _WAIT, _WAKE, _SPAWN, _POST = int(Kind.BEGIN), int(Kind.WAIT), int(Kind.
 _DONE, _DUE_RECORD, _NAME, _SITE = int(Kind.DONE), int(Kind.DUE), int(Kind.NAME), int(Kind.SITE)
 _RECEIVED, _SENT, _ACCEPTED = int(Kind.RECEIVED), int(Kind.SENT), int(Kind.ACCEPTED)
 _CPU, _RUN_QUEUE, _GIL = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.GIL)
-_LABEL, _NAME_TASK, _SHOW_SITE, _MEASURE, _WRITE_LATER, _SHOW_GIL_WAIT = range(6)
-_TASK, _THREADSAFE = TASK, THREADSAFE
+_RECEIVED_BY, _SENT_BY = int(Kind.RECEIVED_BY), int(Kind.SENT_BY)
+_LABEL, _NAME_TASK, _SHOW_SITE, _MEASURE, _WRITE_LATER, _SHOW_GIL_WAIT, _COUNT_CONNECTION = range(7)
+_TASK, _THREADSAFE, _IO, _FLUSH = TASK, THREADSAFE, IO, FLUSH
+_MOST_BYTES = (1 << 24) - 1
 _LONG_WAIT_MS, _MEASURE_EVERY_NS, _SUSPENDED_MASK = LONG_WAIT_MS, MEASURE_EVERY_NS, SUSPENDED - 1
 _MOST_EVENTS = (1 << 16) - 1
 _LOW = (1 << 32) - 1
@@ -102,6 +104,8 @@ class Tape(Observer):
         "_counted",
         "has_later",
         "_later",
+        "counts_connections",
+        "_connections",
     )
 
     def __init__(self, loop: "Loop", ring: Ring, labels: Labels, generation: int) -> None:
@@ -140,6 +144,8 @@ class Tape(Observer):
         self._counted: dict[int, int] = {}  # the loop's counters, last time
         self.has_later: bool = False
         self._later: deque[Callable[[], None]] = deque()
+        self.counts_connections: bool = False
+        self._connections: dict[int, tuple[int, int]] = {}  # bytes received and sent, by the transport's identity
         self._tick(0)
 
     def later(self, write: Callable[[], None]) -> None:
@@ -163,6 +169,16 @@ class Tape(Observer):
         """Call `check(slow, ticks)` after every 200 ticks or so; `slow` are those that worked for longer."""
         self._longest_ns = longest_ns
         self._check_delay = check
+
+    def follow_connection(self, transport: Any) -> None:
+        """Record what this transport receives and sends. It has been opened, and moved no bytes that matter."""
+        if transport.get_extra_info("loopcore.bytes") is not None:
+            self._connections[id(transport)] = (0, 0)
+
+    def leave_connection(self, transport: Any) -> None:
+        """Record the last bytes of a transport that is being closed."""
+        self._note_bytes(transport, False)
+        self._connections.pop(id(transport), None)
 
     def follow_thread(self) -> None:
         """Measure the calling thread from now on; the loop runs in it."""
@@ -199,6 +215,8 @@ class Tape(Observer):
         elif event == _ENDS:
             if number == _TASK:
                 self._end_step(cast(Entry, what))
+            elif self.counts_connections and number in (_IO, _FLUSH):
+                self._slowly(_COUNT_CONNECTION, what)
         elif event == _QUEUED:
             self._queued(cast(Entry, what), number)
         elif event == _WAIT_BEGINS:
@@ -245,6 +263,8 @@ class Tape(Observer):
                 self._measure()
             elif part == _WRITE_LATER:
                 self._write_later()
+            elif part == _COUNT_CONNECTION:
+                self._count_connection(subject)
             elif part == _SHOW_GIL_WAIT:
                 self._record_gil_wait()
             else:
@@ -343,6 +363,30 @@ class Tape(Observer):
             steps: int = self._port.gil_steps
             self._port.gil_steps = 0
             self.ring.put(_GIL, 0, 0, int(steps * self.ns_per_step()))
+
+    def _count_connection(self, entry: Any) -> None:
+        # A transport runs to send. Its driver, or that one's MultishotReceiver, runs to receive. Once it is closed, a
+        # driver has no sink, and a receiver no driver.
+        transport = getattr(getattr(entry, "_driver", entry), "sink", entry)
+        if transport is not None:
+            self._note_bytes(transport, transport is not entry)
+
+    def _note_bytes(self, transport: Any, has_read: bool) -> None:
+        before = self._connections.get(id(transport))
+        if before is None:
+            return
+        received, sent = transport.get_extra_info("loopcore.bytes")
+        self._connections[id(transport)] = (received, sent)
+        if has_read or received > before[0]:
+            self._note_count(_RECEIVED_BY, received - before[0], id(transport))
+        if sent > before[1]:
+            self._note_count(_SENT_BY, sent - before[1], id(transport))
+
+    def _note_count(self, kind: int, count: int, who: int) -> None:
+        while count > _MOST_BYTES:
+            self.ring.put(kind, _MOST_BYTES >> 16, _MOST_BYTES & 0xFFFF, who)
+            count -= _MOST_BYTES
+        self.ring.put(kind, count >> 16, count & 0xFFFF, who)
 
     def _write_later(self) -> None:
         self.has_later = False
