@@ -189,6 +189,7 @@ class SimBackend:
         world = self._world
         if world.threads.running is None and (world.host is not self._host or not self._is_main):
             return self._look(timeout)
+        world.steps += 1
         self._try_all()
         if timeout is not None and timeout <= 0.0:
             world.poll()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from loopcore.errors import UsageError
 from loopcore.sim.errors import SimulationError
 from loopcore.sim.report.failure import failure_text
 from loopcore.sim.report.failure import in_words as choices_in_words
@@ -76,6 +77,8 @@ def search(
 
     `by` is one of SEARCHES. `progress` is called after each run. Raises nothing of what `main` raises.
     """
+    if by not in SEARCHES:
+        raise UsageError(f"there is no search {by!r}; choose one of {', '.join(SEARCHES)}")
     seen = Search()
     strategy_of = SEARCHES[by]()
     for seed in seeds:

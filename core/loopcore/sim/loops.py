@@ -7,7 +7,10 @@ from typing import Any
 from weakref import ReferenceType
 
 from loopcore.runner import new_event_loop
+from loopcore.sim import current
 from loopcore.sim.numbered import numbered
+from loopcore.sim.ordering import ReadyChoices
+from loopcore.sim.tape import Level, Tape
 from loopcore.sim.waiting import explain_waits
 
 
@@ -21,6 +24,9 @@ class Loops:
     def new(self) -> Any:
         """Return a new loop for the host whose code runs."""
         loop = numbered(new_event_loop(self._backend))
+        tape: Tape = current.world().tape
+        if tape.level is not Level.IO:
+            loop.probes.register(ReadyChoices(tape), "ready-choices")
         self._made.append(ReferenceType(loop))
         return loop
 
