@@ -117,7 +117,7 @@ class SimThread:
         if self.wakes_at is not None and self.wakes_at <= now:
             return True
         world = self._threads.world
-        before, world.host = world.host, self.host  # a loop of its own tries its operations
+        before, world.host = world.host, self.host  # a loop that this thread runs tries its operations
         try:
             return self.waits_for()
         finally:
@@ -193,7 +193,7 @@ class Threads:
         self.alive.append(thread)
 
     def of(self, owner: threading.Thread) -> SimThread | None:
-        """Return the thread that `owner` has started; None if it has ended, or is no thread of the simulation."""
+        """Return the thread that `owner` has started; None if it has ended or is not simulated."""
         for thread in self.alive:
             if thread.owner is owner and not thread.has_ended:
                 return thread
@@ -263,7 +263,7 @@ def _report_ignored(error: BaseException) -> None:
 
 @contextmanager
 def _unseen() -> Iterator[None]:
-    """Report nothing of what happens in the body of the `with` statement: the simulation is over."""
+    """Suppress reports of errors in the body of the `with` statement: the simulation is over."""
     before = logging.root.manager.disable, threading.excepthook, sys.unraisablehook
     logging.disable(logging.CRITICAL)
     threading.excepthook = lambda report: None

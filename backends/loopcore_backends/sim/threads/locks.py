@@ -30,7 +30,7 @@ class Lock:
 
     _lock: Any
     holder: str
-    """Who acquired it last."""
+    """The thread that acquired it last."""
 
     def __repr__(self) -> str:
         return f"<{'locked' if self.locked() else 'unlocked'} simulated lock>"
@@ -56,7 +56,7 @@ class Lock:
         self._lock.release()
 
     def locked(self) -> bool:
-        """Return whether somebody has it."""
+        """Return whether a thread holds it."""
         return bool(self._lock.locked())
 
     def is_free(self) -> bool:
@@ -77,7 +77,7 @@ class Lock:
         self._lock._at_fork_reinit()
 
     def _wait(self, timeout: float) -> bool:
-        """Acquire it as soon as it is free; False if that takes longer than `timeout`."""
+        """Acquire it once it is free; False if that takes longer than `timeout`."""
         if get_ident() in SIMULATED_THREADS:
             world = current.world()
             deadline = None if timeout == -1 else world.now + timeout / world.host.clock_rate

@@ -47,7 +47,7 @@ class Watch:
         return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
     def forget(self) -> None:
-        """Begin anew: another thread runs."""
+        """Start over: another thread runs."""
         self._seen = None
 
 
