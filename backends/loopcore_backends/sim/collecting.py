@@ -14,6 +14,9 @@ EVERY: Final = 1_000
 _OF_PYTHON: Final = 2_000
 """With as many frozen objects, the program has called gc.freeze. Python 3.12 freezes a few hundred when it starts."""
 
+_is_frozen = False
+"""The program has called gc.freeze. Remembered, since counting many frozen objects takes milliseconds."""
+
 
 @contextmanager
 def collected_steadily() -> Iterator[None]:
@@ -24,7 +27,7 @@ def collected_steadily() -> Iterator[None]:
     """
     was_enabled = gc.isenabled()
     gc.disable()
-    freezes = hasattr(gc, "freeze") and gc.get_freeze_count() < _OF_PYTHON  # PyPy has neither
+    freezes = _may_freeze()
     if freezes:
         gc.freeze()
     try:
@@ -37,3 +40,10 @@ def collected_steadily() -> Iterator[None]:
                 gc.unfreeze()
             if was_enabled:
                 gc.enable()
+
+
+def _may_freeze() -> bool:
+    global _is_frozen
+    if not _is_frozen:
+        _is_frozen = not hasattr(gc, "freeze") or gc.get_freeze_count() >= _OF_PYTHON  # PyPy has neither
+    return not _is_frozen
