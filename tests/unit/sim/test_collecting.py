@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from loopcore_backends.sim import collecting
 from loopcore_backends.sim.collecting import collected_steadily
 
 
 @pytest.fixture(autouse=True)
-def _nothing_frozen() -> Iterator[None]:
+def _nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.unfreeze()  # what tests/conftest.py has frozen
+    monkeypatch.setattr(collecting, "_is_frozen", False)
     yield
     gc.freeze()
 
