@@ -53,41 +53,34 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
         raise UsageError(
             "a simulation is running in this process already: let it end first, or use another process (--jobs)"
         )
-    places: list[tuple[object, Any, Any, object]] = []  # owner, name, what is there before, what is put there
-    undo: list[tuple[object, Any, Any, object]] = []
+    places: list[tuple[Any, Any, Any, object]] = []  # owner, name, what is there before, what is put there
     used: list[_StandIn] = []
-    originals: dict[int, Any] = {}
-    put: dict[int, Any] = {}  # by id of the original: what takes its place
+    put: dict[int, tuple[Any, object]] = {}  # by id of the original: the original, and what takes its place
     SIMULATED_THREADS.add(get_ident())
     try:
         for owner, name, value in replacements:
-            space = owner if isinstance(owner, dict) else vars(owner)
-            before = space.get(name, _ABSENT)
-            original = _original(owner, name, before)
-            if callable(original):
-                if id(original) not in _stand_ins and not _is_pythons_own(original, owner):
-                    continue
-                if callable(value) and not isinstance(value, type):
-                    stand_in = _stand_in(original)
-                    stand_in.value = value
-                    used.append(stand_in)
-                    original, value = stand_in.original, stand_in.callable
-                if isinstance(owner, ModuleType) and callable(value):  # copies of None are not this function's
-                    originals[id(original)], put[id(original)] = original, value
-            places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
-        for copy in _copies(originals, places):
-            places.append((*copy, put[id(copy[2])]))
-        for place in places:
-            undo.append(place)
-            _put(place[0], place[1], place[3])
+            slot = _slots.get((id(owner), name))
+            if slot is None or slot.space.get(name, _ABSENT) is not slot.before:
+                slot = _slot(owner, name)
+            if slot.target is None:
+                continue
+            stand_in = slot.stand_in
+            if stand_in is not None and callable(value) and not isinstance(value, type):
+                stand_in.value = value
+                used.append(stand_in)
+                value = stand_in.callable
+            if slot.may_be_copied and callable(value):  # copies of None are not this function's
+                put[slot.key] = slot.original, value
+            places.append((slot.target, name, slot.before, value))
+        places += [(*copy, put[id(copy[2])][1]) for copy in _copies(put, places)]
+        _put((owner, name, value) for owner, name, _, value in places)
         yield
     finally:
         SIMULATED_THREADS.clear()
         for stand_in in used:
             stand_in.value = stand_in.original
-        for owner, name, before, _ in reversed(undo):
-            _put(owner, name, before)
-        back = {id(put[key]): original for key, original in originals.items()}
+        _put((owner, name, before) for owner, name, before, _ in reversed(places))
+        back = {id(value): original for original, value in put.values()}
         for _, space in _changed_modules(remember=False):
             for name, value in list(space.items()):
                 if id(value) in back:
@@ -107,16 +100,17 @@ def real_functions() -> Iterator[None]:
             SIMULATED_THREADS.add(thread)
 
 
-def _put(owner: Any, name: Any, value: object) -> None:
-    if value is _ABSENT:
+def _put(values: Iterable[tuple[Any, Any, object]]) -> None:
+    for owner, name, value in values:
         if isinstance(owner, dict):
-            owner.pop(name, None)
+            if value is _ABSENT:
+                owner.pop(name, None)
+            else:
+                owner[name] = value
+        elif value is not _ABSENT:
+            setattr(owner, name, value)
         elif name in vars(owner):
             delattr(owner, name)
-    elif isinstance(owner, dict):
-        owner[name] = value
-    else:
-        setattr(owner, name, value)
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -177,9 +171,43 @@ def _stand_in(original: Any) -> _StandIn:
     return stand_in
 
 
-def _original(owner: object, name: str, before: Any) -> Any:
-    if before is not _ABSENT or isinstance(owner, dict):
-        return before
+class _Slot:
+    """An attribute that is replaced, as it was at the last replacement."""
+
+    __slots__ = ("owner", "space", "target", "before", "original", "key", "stand_in", "may_be_copied")
+
+    def __init__(self, owner: Any, name: Any) -> None:
+        self.owner = owner
+        self.space: Any = owner if isinstance(owner, dict) else vars(owner)
+        is_module = isinstance(owner, ModuleType)
+        self.target: Any = self.space if is_module else owner
+        """Where the replacement is put; None if the program has put something there itself, which stays."""
+        self.before: Any = self.space.get(name, _ABSENT)
+        self.original: Any = _inherited(owner, name) if self.before is _ABSENT else self.before
+        self.stand_in: _StandIn | None = None
+        self.may_be_copied = is_module and callable(self.original)
+        if callable(self.original):
+            if id(self.original) not in _stand_ins and not _is_pythons_own(self.original, owner):
+                self.target = None
+            else:
+                self.stand_in = _stand_in(self.original)
+                self.original = self.stand_in.original
+        self.key = id(self.original)
+
+
+_slots: dict[tuple[int, Any], _Slot] = {}  # by the id of the owner and the name
+
+
+def _slot(owner: Any, name: Any) -> _Slot:
+    slot = _Slot(owner, name)
+    if slot.before is not _ABSENT and slot.target is not None:
+        _slots[id(owner), name] = slot
+    return slot
+
+
+def _inherited(owner: object, name: str) -> Any:
+    if isinstance(owner, dict):
+        return _ABSENT
     if isinstance(owner, ModuleType):
         if not hasattr(builtins, name):
             raise AttributeError(f"{owner.__name__} has no attribute {name!r} to replace", name=name, obj=owner)
@@ -205,11 +233,11 @@ class _Seen:
     modules: dict[str, Any] = {}
     spaces: list[dict[str, Any]] = []
     sizes: list[int] = []
-    originals: dict[int, Any] = {}
+    originals: dict[int, tuple[Any, object]] = {}
     copies: dict[str, list[tuple[dict[str, Any], str, Any]]] = {}  # by the name of the module
 
 
-def _copies(originals: dict[int, Any], places: list[Any]) -> list[tuple[dict[str, Any], str, Any]]:
+def _copies(originals: dict[int, tuple[Any, object]], places: list[Any]) -> list[tuple[dict[str, Any], str, Any]]:
     """Where modules have one of `originals`, besides `places`: (globals, name, original)."""
     if originals.keys() != _Seen.originals.keys():
         _Seen.originals = originals

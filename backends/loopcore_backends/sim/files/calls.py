@@ -9,8 +9,7 @@ import ssl
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import partial, wraps
-from inspect import signature
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,7 +95,6 @@ def _named(exc: OSError, *names: Any) -> OSError:
 def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
     real = REAL.get(name)
 
-    @wraps(simulated)
     def call(path: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(path, int) and not is_simulated(path):
             assert real is not None
@@ -116,7 +114,6 @@ def _by_path(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_two_paths(simulated: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(simulated)
     def call(src: Any, dst: Any, *args: Any, **kwargs: Any) -> Any:
         os.fspath(src), os.fspath(dst)
         try:
@@ -130,7 +127,6 @@ def _by_two_paths(simulated: Callable[..., Any]) -> Callable[..., Any]:
 def _by_descriptor(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
     real = REAL.get(name)
 
-    @wraps(simulated)
     def call(fd: Any, *args: Any, **kwargs: Any) -> Any:
         number = fd if isinstance(fd, int) or not hasattr(fd, "fileno") else fd.fileno()
         if not is_simulated(number):
@@ -144,7 +140,6 @@ def _by_descriptor(name: str, simulated: Callable[..., Any]) -> Callable[..., An
 def _either_of_two(name: str, simulated: Callable[..., Any]) -> Callable[..., Any]:
     real = REAL.get(name)
 
-    @wraps(simulated)
     def call(one: int, two: int, *args: Any, **kwargs: Any) -> Any:
         if is_simulated(one) or is_simulated(two) or real is None:
             return simulated(one, two, *args, **kwargs)
@@ -159,7 +154,7 @@ def _copies(by_path: dict[str, Callable[..., Any]]) -> list[tuple[Any, str, obje
     closer: Any = tempfile._TemporaryFileCloser  # type: ignore[attr-defined]
     for name in ("close", "cleanup"):
         original = vars(closer).get(name)
-        if original is not None and "unlink" in signature(original).parameters:
+        if original is not None and "unlink" in original.__code__.co_varnames:
             found.append((closer, name, partial(_with_unlink, original, by_path["unlink"])))
     globber = getattr(glob, "_StringGlobber", None)
     for name in ("lstat", "scandir"):

@@ -243,6 +243,8 @@ class Threads:
 
     def close(self) -> None:
         """End every thread. Raises SimulationError that names those which do not end."""
+        if not self._threads and not self._lost:
+            return
         refused = []
         with _unseen():
             while threads := [*self._threads, *self._lost]:
