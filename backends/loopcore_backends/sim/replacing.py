@@ -59,31 +59,27 @@ def installed(replacements: Iterable[Replacement]) -> Iterator[None]:
     SIMULATED_THREADS.add(get_ident())
     try:
         for owner, name, value in replacements:
-            space: Any = owner if isinstance(owner, dict) else vars(owner)
-            before = space.get(name, _ABSENT)
-            original = before if before is not _ABSENT else _original(owner, name)
-            if callable(original):
-                if id(original) not in _stand_ins and not _is_pythons_own(original, owner):
-                    continue
-                if callable(value) and not isinstance(value, type):
-                    stand_in = _stand_ins.get(id(original)) or _stand_in(original)
-                    stand_in.value = value
-                    used.append(stand_in)
-                    original, value = stand_in.original, stand_in.callable
-                if isinstance(owner, ModuleType) and callable(value):  # copies of None are not this function's
-                    put[id(original)] = original, value
-            places.append((space if isinstance(owner, ModuleType) else owner, name, before, value))
-        for copy in _copies(put, places):
-            places.append((*copy, put[id(copy[2])][1]))
-        for owner, name, _, value in places:
-            _put(owner, name, value)
+            slot = _slots.get((id(owner), name))
+            if slot is None or slot.space.get(name, _ABSENT) is not slot.before:
+                slot = _slot(owner, name)
+            if slot.target is None:
+                continue
+            stand_in = slot.stand_in
+            if stand_in is not None and callable(value) and not isinstance(value, type):
+                stand_in.value = value
+                used.append(stand_in)
+                value = stand_in.callable
+            if slot.may_be_copied and callable(value):  # copies of None are not this function's
+                put[slot.key] = slot.original, value
+            places.append((slot.target, name, slot.before, value))
+        places += [(*copy, put[id(copy[2])][1]) for copy in _copies(put, places)]
+        _put((owner, name, value) for owner, name, _, value in places)
         yield
     finally:
         SIMULATED_THREADS.clear()
         for stand_in in used:
             stand_in.value = stand_in.original
-        for owner, name, before, _ in reversed(places):
-            _put(owner, name, before)
+        _put((owner, name, before) for owner, name, before, _ in reversed(places))
         back = {id(value): original for original, value in put.values()}
         for _, space in _changed_modules(remember=False):
             for name, value in list(space.items()):
@@ -104,16 +100,17 @@ def real_functions() -> Iterator[None]:
             SIMULATED_THREADS.add(thread)
 
 
-def _put(owner: Any, name: Any, value: object) -> None:
-    if isinstance(owner, dict):
-        if value is _ABSENT:
-            owner.pop(name, None)
-        else:
-            owner[name] = value
-    elif value is not _ABSENT:
-        setattr(owner, name, value)
-    elif name in vars(owner):
-        delattr(owner, name)
+def _put(values: Iterable[tuple[Any, Any, object]]) -> None:
+    for owner, name, value in values:
+        if isinstance(owner, dict):
+            if value is _ABSENT:
+                owner.pop(name, None)
+            else:
+                owner[name] = value
+        elif value is not _ABSENT:
+            setattr(owner, name, value)
+        elif name in vars(owner):
+            delattr(owner, name)
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -172,8 +169,41 @@ def _stand_in(original: Any) -> _StandIn:
     return stand_in
 
 
-def _original(owner: object, name: str) -> Any:
-    """What an attribute of `owner` is that it has not itself."""
+class _Slot:
+    """An attribute that is replaced, as it was at the last replacement."""
+
+    __slots__ = ("owner", "space", "target", "before", "original", "key", "stand_in", "may_be_copied")
+
+    def __init__(self, owner: Any, name: Any) -> None:
+        self.owner = owner
+        self.space: Any = owner if isinstance(owner, dict) else vars(owner)
+        is_module = isinstance(owner, ModuleType)
+        self.target: Any = self.space if is_module else owner
+        """Where the replacement is put; None if the program has put something there itself, which stays."""
+        self.before: Any = self.space.get(name, _ABSENT)
+        self.original: Any = _inherited(owner, name) if self.before is _ABSENT else self.before
+        self.stand_in: _StandIn | None = None
+        self.may_be_copied = is_module and callable(self.original)
+        if callable(self.original):
+            if id(self.original) not in _stand_ins and not _is_pythons_own(self.original, owner):
+                self.target = None
+            else:
+                self.stand_in = _stand_in(self.original)
+                self.original = self.stand_in.original
+        self.key = id(self.original)
+
+
+_slots: dict[tuple[int, Any], _Slot] = {}  # by the id of the owner and the name
+
+
+def _slot(owner: Any, name: Any) -> _Slot:
+    slot = _Slot(owner, name)
+    if slot.before is not _ABSENT and slot.target is not None:
+        _slots[id(owner), name] = slot
+    return slot
+
+
+def _inherited(owner: object, name: str) -> Any:
     if isinstance(owner, dict):
         return _ABSENT
     if isinstance(owner, ModuleType):

@@ -17,6 +17,7 @@ SENDING: Final = 2
 BOTH: Final = RECEIVING | SENDING
 """Bits of `shut`."""
 SOMAXCONN: Final = 4096
+_PRINTABLE: Final = bytes(byte if 0x20 <= byte < 0x7F else 0x20 for byte in range(256))
 _PREVIEW: Final = 24
 
 
@@ -181,8 +182,7 @@ def show_address(address: Any) -> str:
 def show_bytes(data: bytes) -> str:
     """Return the beginning of `data` for people."""
     shown = data[:_PREVIEW]
-    text = shown.decode("latin-1")
-    text = "".join(char if char.isprintable() and char < "\x7f" else " " for char in text).strip()
+    text = shown.translate(_PRINTABLE).decode("ascii").strip()
     if not text or len(text) * 2 < len(shown):
         return f"{len(data)} bytes of binary data"
     return f"{text!r}" if len(data) <= _PREVIEW else f"{text!r}..."

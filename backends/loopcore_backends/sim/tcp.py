@@ -221,11 +221,12 @@ class TcpSocket(StreamSocket):
         self._outstanding += size
         world, peer = self.host.world, self.peer
         preview = show_bytes(taken)
+        text = f"{preview} ({size} bytes)"
         flow = world.new_flow()
-        world.note("send", f"{preview} ({size} bytes)", peer.host.name, flow, self.host.name)
+        world.note("send", text, peer.host.name, flow, self.host.name)
 
         def arrive() -> None:
-            world.note("arrive", f"{preview} ({size} bytes)", self.host.name, flow, peer.host.name)
+            world.note("arrive", text, self.host.name, flow, peer.host.name)
             peer._arrived(taken)
 
         self._carry(size, f"{preview} from {self.host.name} to {peer.host.name}", arrive)

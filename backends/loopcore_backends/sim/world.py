@@ -79,6 +79,9 @@ class World:
         self._waits_for: Callable[[], bool] = bool
         """What the thread that runs the simulation waits for."""
         self._events: list[Event] = []
+        """A heap of what is to come."""
+        self._due: list[Event] = []
+        """What has come and waits for its turn, in the order of the heap."""
         self._numbers = count(1)
         self._flows = count(1)
         self._steps_at_this_time = 0
@@ -175,7 +178,7 @@ class World:
         self._must_not_be_late(self.now_ns)
         self._check_invariants()
         try:
-            for _ in range(len(self._events) + len(self.hosts) + len(self.threads)):
+            for _ in range(len(self._events) + len(self._due) + len(self.hosts) + len(self.threads)):
                 if not self._step():
                     break
                 self._spins = 0
@@ -217,12 +220,11 @@ class World:
 
     def _step(self) -> bool:
         """Let one of the things that are due happen; return whether there was one."""
-        self._drop_cancelled()
-        due: list[Event] = []
-        while self._events and self._events[0].when <= self.now_ns:
-            event = heapq.heappop(self._events)
-            if event.action is not None:
-                due.append(event)
+        due, events = self._due, self._events
+        while events and events[0].when <= self.now_ns:
+            due.append(heapq.heappop(events))
+        if any(event.action is None for event in due):  # cancelled
+            due[:] = [event for event in due if event.action is not None]
         hosts = [host for host in self.hosts.values() if host.has_work()]
         actors: list[Host | SimThread] = [*hosts, *self.threads.ready()]
         if not due and not actors:
@@ -231,10 +233,8 @@ class World:
         if len(due) + len(actors) > 1:
             keys = [*(each.label for each in due), *(actor.name for actor in actors)]
             chosen = self.tape.pick(keys, "what comes next")
-        for event in due[:chosen] + due[chosen + 1 :]:
-            heapq.heappush(self._events, event)
         if chosen < len(due):
-            action = due[chosen].action
+            action = due.pop(chosen).action
             if action is not None:
                 action()
         else:
@@ -291,6 +291,7 @@ class World:
             self.threads.close()  # what `finally` blocks have started
         finally:
             self._events.clear()
+            self._due.clear()
             self.is_open = False
 
 

@@ -5,7 +5,7 @@
 
 A simulator that is not installed is left out. Rows:
 
-- `messages`: 100 tasks in a ring; each sleeps, sends a message to the next by asyncio.Queue and awaits one, 20 times;
+- `messages`: 100 tasks in a ring; each sleeps, sends the next one a message by asyncio.Queue and awaits one, 20 times;
 - `streams`: a client and a server, 200 requests and responses over asyncio's streams with pauses of 10 ms;
 - `seeds`: 200 runs of `messages` with 5 tasks and 2 messages each, every run with a seed of its own;
 - `sleep`: 200 runs of a program that sleeps once.
