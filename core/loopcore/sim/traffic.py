@@ -129,7 +129,10 @@ class Traffic:
             return cls([_connection(number, each) for number, each in enumerate(facts["connections"], 1)],
                        float(facts["seconds"]), int(facts["omitted"]))  # fmt: skip
         except (ValueError, LookupError, TypeError) as exc:
-            raise UsageError(f"{path} is not a file of Traffic.to_json: {type(exc).__name__}: {exc}") from exc
+            raise UsageError(
+                f"{path} is neither a recording that an installed plugin reads nor a file of Traffic.to_json: "
+                f"{type(exc).__name__}: {exc}"
+            ) from exc
 
     @classmethod
     def read(cls, path: Path) -> "Traffic":
