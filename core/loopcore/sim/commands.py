@@ -106,6 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _search(main: Main, arguments: argparse.Namespace, by: str, options: list[str]) -> int:
     """Search, and print what was found; `options` are those that a replay needs."""
+    from loopcore.errors import UsageError
     from loopcore.sim.checking import Search, in_words, search
 
     begin = shown = time.perf_counter()
@@ -120,6 +121,8 @@ def _search(main: Main, arguments: argparse.Namespace, by: str, options: list[st
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     level = _level(arguments.level)
     seen = search(main, seeds=seeds, by=by, level=level, limit=arguments.limit, progress=progress)
+    if seen.runs == 1 and seen.failure is not None and isinstance(seen.failure.error, UsageError):
+        raise seen.failure.error  # the command was given something that does not fit
     seconds = time.perf_counter() - begin
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)

@@ -1,8 +1,8 @@
 """Traffic: what clients sent to a server in production, and how a simulation sends it again.
 
-A recording has the times and sizes of what each connection received and sent, not its contents. `play` opens the
-connections at the recorded times and sends as many bytes, made by a function, as arrived at each moment. `played` makes
-the main program of a simulation from traffic and a server's program, for `loopcore.sim.check` and the like.
+A recording has the times and sizes of each connection's data, not its contents. `play` opens the connections at
+the recorded times and sends as many bytes, made by a function, as arrived at each moment. `played` makes the main
+program of a simulation from traffic and a server's program, for `loopcore.sim.check` and the like.
 
 A client that waits for an answer in production waits for it here, too: a request that came after an answer is not sent
 before an answer has begun to arrive. So no run has an order of events that the network could not have caused.
@@ -129,7 +129,10 @@ class Traffic:
             return cls([_connection(number, each) for number, each in enumerate(facts["connections"], 1)],
                        float(facts["seconds"]), int(facts["omitted"]))  # fmt: skip
         except (ValueError, LookupError, TypeError) as exc:
-            raise UsageError(f"{path} is not a file of Traffic.to_json: {type(exc).__name__}: {exc}") from exc
+            raise UsageError(
+                f"{path} is neither a recording that an installed plugin reads nor a file of Traffic.to_json: "
+                f"{type(exc).__name__}: {exc}"
+            ) from exc
 
     @classmethod
     def read(cls, path: Path) -> "Traffic":
@@ -207,7 +210,7 @@ def played(
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """Return the main program of a simulation that plays `traffic` against the server that `program()` starts.
 
-    The server runs on a host of its own, "server". `port`: where it listens, if it listens at several ports. A
+    The server runs on the host "server". `port`: where it listens, if it listens at several ports. A
     packet comes up to `jitter` seconds later than in production, as the tape says. What the server reports to its
     loop's exception handler fails the run. The others are those of `play`.
     """

@@ -114,7 +114,7 @@ class Kind(IntEnum):
     """A transport was closed, likewise."""
     RECEIVED_BY = 26
     """Bytes that the transport `who` received: `label`, and `argument` times 65,536. 0: the end of the stream, or a
-    read without effect. Only with the option `connections`."""
+    read after which the transport reads no more. Only with the option `connections`."""
     SENT_BY = 27
     """Bytes that the transport `who` sent, likewise; never 0."""
 

@@ -177,8 +177,10 @@ class Tape(Observer):
 
     def leave_connection(self, transport: Any) -> None:
         """Record the last bytes of a transport that is being closed."""
-        self._note_bytes(transport, False)
-        self._connections.pop(id(transport), None)
+        if id(transport) in self._connections:
+            self._note_received(transport, False)
+            self._note_sent(transport)
+            del self._connections[id(transport)]
 
     def follow_thread(self) -> None:
         """Measure the calling thread from now on; the loop runs in it."""
@@ -367,20 +369,31 @@ class Tape(Observer):
     def _count_connection(self, entry: Any) -> None:
         # A transport runs to send. Its driver, or that one's MultishotReceiver, runs to receive. Once it is closed, a
         # driver has no sink, and a receiver no driver.
-        transport = getattr(getattr(entry, "_driver", entry), "sink", entry)
-        if transport is not None:
-            self._note_bytes(transport, transport is not entry)
-
-    def _note_bytes(self, transport: Any, has_read: bool) -> None:
-        before = self._connections.get(id(transport))
-        if before is None:
+        driver = getattr(entry, "_driver", entry)
+        transport = getattr(driver, "sink", entry)
+        if transport is None or id(transport) not in self._connections:
             return
-        received, sent = transport.get_extra_info("loopcore.bytes")
-        self._connections[id(transport)] = (received, sent)
-        if has_read or received > before[0]:
-            self._note_count(_RECEIVED_BY, received - before[0], id(transport))
-        if sent > before[1]:
-            self._note_count(_SENT_BY, sent - before[1], id(transport))
+        if transport is entry:
+            self._note_sent(transport)
+            return
+        if driver is not entry:  # over a completion port, whose sends end unnoticed: before this receive
+            self._note_sent(transport)
+        self._note_received(transport, not driver.reading)
+        self._note_sent(transport)
+
+    def _note_received(self, transport: Any, may_be_end: bool) -> None:
+        received, sent = self._connections[id(transport)]
+        now = transport.get_extra_info("loopcore.bytes")[0]
+        if may_be_end or now > received:
+            self._connections[id(transport)] = (now, sent)
+            self._note_count(_RECEIVED_BY, now - received, id(transport))
+
+    def _note_sent(self, transport: Any) -> None:
+        received, sent = self._connections[id(transport)]
+        now = transport.get_extra_info("loopcore.bytes")[1]
+        if now > sent:
+            self._connections[id(transport)] = (received, now)
+            self._note_count(_SENT_BY, now - sent, id(transport))
 
     def _note_count(self, kind: int, count: int, who: int) -> None:
         while count > _MOST_BYTES:

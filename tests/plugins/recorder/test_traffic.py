@@ -20,6 +20,7 @@ from loopcore.sim.traffic import Traffic, played
 from loopcore_plugins.recorder.reading import read
 from loopcore_plugins.recorder.traffic import read_traffic, traffic_of
 from tests.plugins.recorder.recording import PATIENCE, quiet, record
+from tests.transports.tls_support import client_context, server_context
 
 pytestmark = [
     pytest.mark.loopcore_only,
@@ -211,6 +212,14 @@ def test_a_dump_without_a_server_is_explained(recorded: Path) -> None:
     assert "--on FILE" in refused.stderr
 
 
+def test_a_server_that_other_hosts_do_not_reach_is_explained(recorded: Path) -> None:
+    server = (recorded / "server.py").read_text()
+    (recorded / "local.py").write_text(server.replace("0.0.0.0", "127.0.0.1"))
+    refused = loopcore(recorded, "replay", "dump.rec", "--on", "local.py")
+    assert refused.returncode != 0
+    assert "let it bind 0.0.0.0" in refused.stderr
+
+
 def test_a_file_that_is_no_recording_is_left_to_others(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("{}")
     assert read_traffic(tmp_path / "other") is None
@@ -236,6 +245,66 @@ async def exchange() -> None:
     await writer.wait_closed()
     server.close()
     await server.wait_closed()
+
+
+def test_a_tls_connection_counts_once_with_its_encrypted_bytes(loop: Any, tmp_path: Path) -> None:
+    async def program() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.readexactly(1000))
+            await writer.drain()
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_context())
+        address = server.sockets[0].getsockname()
+        reader, writer = await asyncio.open_connection(*address, ssl=client_context(), server_hostname="localhost")
+        writer.write(bytes(1000))
+        assert len(await reader.readexactly(1000)) == 1000
+        writer.close()
+        await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    recorder = quiet(tmp_path, connections=True)
+    loop.probes.register(recorder)
+    loop.run_until_complete(program())
+    traffic = traffic_of(read(recorder.dump()))
+    (connection,) = traffic.connections
+    assert traffic.omitted == 0
+    assert sum(move.size for move in connection.moves if move.what == "received") > 1000
+    assert sum(move.size for move in connection.moves if move.what == "sent") > 1000
+
+
+def test_connections_that_were_open_before_are_left_out(loop: Any, tmp_path: Path) -> None:
+    async def program() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        old_reader, old_writer = await asyncio.open_connection(*address)
+        old_writer.write(b"a")
+        await old_reader.readexactly(1)
+        loop.probes.register(recorder)
+        for reader, writer in [(old_reader, old_writer), await asyncio.open_connection(*address)]:
+            writer.write(b"b" * 5)
+            await reader.readexactly(5)
+            writer.close()
+            await writer.wait_closed()
+        server.close()
+        await asyncio.gather(*handlers)
+        await server.wait_closed()
+
+    handlers: list[Any] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.append(asyncio.current_task())
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+        await writer.wait_closed()
+
+    recorder = quiet(tmp_path, connections=True)
+    loop.run_until_complete(program())
+    (connection,) = traffic_of(read(recorder.dump())).connections
+    assert [(move.what, move.size) for move in connection.moves] == [("received", 5), ("sent", 5), ("end", 0)]
 
 
 def test_connections_of_clients_are_no_traffic(loop: Any, tmp_path: Path) -> None:
