@@ -92,9 +92,7 @@ class Session:
             self._places = [(lines, place + event.count) for lines, place in self._places]
         else:
             self._places = [(lines, place + 1) for lines, place in self._places if lines[place : place + 1] == [event]]
-        assert event != Left(self.group, self.name), (
-            f"{self.name} is connected, and was said to have left"
-        )
+        assert event != Left(self.group, self.name), f"{self.name} is connected, and was said to have left"
         assert self._places, f"{self.name} saw {event}, and {self.group!r} was not sent that as the next line"
 
 

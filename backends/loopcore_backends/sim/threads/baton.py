@@ -235,12 +235,12 @@ class Threads:
 
     def close(self) -> None:
         """End every thread. Raises SimulationError that names those which do not end."""
-        if not self._threads and not self._lost:
-            return
-        refused = []
         if self._end_of_watch is not None:
             self._end_of_watch()
             self._end_of_watch = None
+        if not self.alive and not self._lost:
+            return
+        refused = []
         with _unseen():
             while threads := [*self.alive, *self._lost]:
                 self.alive, self._lost = [], []
