@@ -11,7 +11,7 @@ from loopcore.sim.errors import SimulationError
 from loopcore.sim.report.failure import failure_text
 from loopcore.sim.report.failure import in_words as choices_in_words
 from loopcore.sim.running import Main, Outcome, simulate
-from loopcore.sim.search import DelayBounded, Fifo, Pct, Random, Replay, mixed
+from loopcore.sim.search import Coverage, DelayBounded, Fifo, Pct, Random, Replay, mixed
 from loopcore.sim.shrinking import ByLabel, Labelled, shrink, shrink_labels
 from loopcore.sim.tape import Choice, Level, Strategy, Tape
 
@@ -21,8 +21,12 @@ SEARCHES: Final[dict[str, Callable[[], Callable[[int], Strategy | None]]]] = {
     "pct": lambda: lambda seed: Pct(3, 100, seed),
     "fifo": lambda: lambda seed: Fifo(),
     "bounded": lambda: DelayBounded(2),
+    "coverage": Coverage,
 }
 """The searches by name."""
+
+_OF_CHOICES: Final = ("bounded", "coverage")
+"""Searches whose runs differ by their choices alone: the random numbers of the program are the same in all of them."""
 
 
 _MACHINE: Final = frozenset({"loopcore", "loopcore_backends", "asyncio"})
@@ -86,7 +90,7 @@ def search(
         if strategy is None:
             seen.is_exhausted = True
             break
-        outcome = simulate(main, Tape(strategy, seed=seed if by != "bounded" else 0, level=level), limit=limit)
+        outcome = simulate(main, Tape(strategy, seed=0 if by in _OF_CHOICES else seed, level=level), limit=limit)
         seen.runs += 1
         seen.seconds += outcome.seconds
         seen.steps += outcome.steps

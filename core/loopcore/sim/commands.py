@@ -46,7 +46,7 @@ def sim(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (default: 0)")
         each.add_argument("--level", choices=("io", "wake", "all"), default="io", help="what may differ from asyncio")
     run.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that search (default: 1)")
-    run.add_argument("--search", default="mixed", metavar="KIND", help="mixed, random, pct, bounded or fifo")
+    run.add_argument("--search", default="mixed", metavar="KIND", help="mixed, random, pct, bounded, coverage or fifo")
     parser.set_defaults(act=act, group=GROUP)
 
 

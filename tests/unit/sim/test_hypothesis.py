@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
+from loopcore import sim
 from loopcore.errors import UsageError
-from loopcore.sim.hypothesis import schedules
+from loopcore.sim.hypothesis import links, partitions, schedules
 from loopcore.sim.tape import Level, Replay, Tape
 from tests.unit.sim.models import LostUpdateError, cancellation, lost_update
 
@@ -58,3 +59,37 @@ def test_without_hypothesis_the_error_says_what_to_install(monkeypatch) -> None:
 def test_importing_the_module_does_not_import_hypothesis() -> None:
     program = "import sys, loopcore.sim.hypothesis; assert 'hypothesis' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_drawn_networks_are_those_that_a_simulation_takes() -> None:
+    hypothesis = pytest.importorskip("hypothesis")
+    names = ["main", "a", "b"]
+
+    @hypothesis.settings(database=None, max_examples=30, derandomize=True, deadline=None)
+    @hypothesis.given(tape=schedules(), link=links(longest=0.5), groups=partitions(names))
+    def test(tape: Tape, link, groups) -> None:
+        async def main() -> None:
+            sim.host("a")
+            sim.host("b")
+            sim.link("a", "b", **link)
+            sim.partition(*groups)
+            sim.heal()
+
+        assert sim.simulate(main, tape).error is None
+        assert max(link["delays"]) <= 0.5
+        assert sorted(groups[0] + groups[1]) == sorted(names)
+
+    test()
+
+
+def test_every_search_finds_a_race() -> None:
+    async def main() -> None:
+        assert not sim.choose(3, "coin: heads, tails or the edge")
+
+    for by in ("mixed", "random", "pct", "bounded", "coverage"):
+        failure = sim.search(main, by=by).failure
+        assert failure is not None
+        assert [choice.value for choice in failure.changes] == [1]
+    assert sim.search(main, by="fifo", seeds=range(3)).failure is None
+    with pytest.raises(UsageError, match="no search 'all'; choose one of mixed"):
+        sim.search(main, by="all")
