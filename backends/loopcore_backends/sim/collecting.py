@@ -15,6 +15,10 @@ _OF_PYTHON: Final = 2_000
 """With as many frozen objects, the program has called gc.freeze. Python 3.12 freezes a few hundred when it starts."""
 
 
+_program_froze = False
+"""The program has called gc.freeze. Remembered, since gc.get_freeze_count counts the frozen objects one by one."""
+
+
 @contextmanager
 def collected_steadily() -> Iterator[None]:
     """Switch automatic collection off for the body of the `with` statement, and collect what the body leaves.
@@ -22,9 +26,13 @@ def collected_steadily() -> Iterator[None]:
     Objects made before are exempt from collection meanwhile (gc.freeze), so one takes about as long as the simulation
     has objects. Not where the program has called gc.freeze itself: gc.unfreeze would undo that.
     """
+    global _program_froze
     was_enabled = gc.isenabled()
     gc.disable()
-    freezes = hasattr(gc, "freeze") and gc.get_freeze_count() < _OF_PYTHON  # PyPy has neither
+    freezes = hasattr(gc, "freeze") and not _program_froze  # PyPy has no freeze
+    if freezes and gc.get_freeze_count() >= _OF_PYTHON:
+        _program_froze = True
+        freezes = False
     if freezes:
         gc.freeze()
     try:

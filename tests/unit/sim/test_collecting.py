@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from loopcore_backends.sim import collecting
 from loopcore_backends.sim.collecting import collected_steadily
 
 
 @pytest.fixture(autouse=True)
-def _nothing_frozen() -> Iterator[None]:
+def _nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(collecting, "_program_froze", False)
     gc.unfreeze()  # what tests/conftest.py has frozen
     yield
     gc.freeze()
@@ -51,3 +53,12 @@ def test_a_program_s_own_freeze_is_kept() -> None:
     with collected_steadily():
         pass
     assert gc.get_freeze_count() > 2_000
+
+
+def test_a_program_that_froze_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.freeze()
+    with collected_steadily():
+        pass
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("it takes time for each frozen object"))
+    with collected_steadily():
+        pass
