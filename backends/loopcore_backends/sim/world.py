@@ -76,9 +76,9 @@ class World:
         self.limit_ns: int | None = None
         """The moment at which the simulation is given up, if it has one."""
         self._events: list[Event] = []
-        """A heap of what is to come."""
+        """A heap of the events to come."""
         self._due: list[Event] = []
-        """What has come and waits for its turn, in the order of the heap."""
+        """Events whose time has come, in the order of the heap."""
         self._numbers = count(1)
         self._flows = count(1)
         self._steps_at_this_time = 0
