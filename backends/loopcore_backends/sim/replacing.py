@@ -170,7 +170,7 @@ def _stand_in(original: Any) -> _StandIn:
 
 
 class _Slot:
-    """An attribute that is replaced, as it was at the last replacement."""
+    """What is known of an attribute that has been replaced before."""
 
     __slots__ = ("owner", "space", "target", "before", "original", "key", "stand_in", "may_be_copied")
 

@@ -79,9 +79,9 @@ class World:
         self._waits_for: Callable[[], bool] = bool
         """What the thread that runs the simulation waits for."""
         self._events: list[Event] = []
-        """A heap of what is to come."""
+        """A heap of the events to come."""
         self._due: list[Event] = []
-        """What has come and waits for its turn, in the order of the heap."""
+        """Events whose time has come, in the order of the heap."""
         self._numbers = count(1)
         self._flows = count(1)
         self._steps_at_this_time = 0

@@ -7,14 +7,14 @@ A simulator that is not installed is left out. Rows:
 
 - `messages`: 100 tasks in a ring; each sleeps, sends the next one a message by asyncio.Queue and awaits one, 20 times;
 - `streams`: a client and a server, 200 requests and responses over asyncio's streams with pauses of 10 ms;
-- `seeds`: 200 runs of `messages` with 5 tasks and 2 messages each, every run with a seed of its own;
+- `seeds`: 200 runs of `messages` with 5 tasks and 2 messages each, each with another seed;
 - `sleep`: 200 runs of a program that sleeps once.
 
 A step is an `await` of a sleep, a message or a line that the program has completed: the program counts them, so the
 number is the same in every simulator. Networks have their default delays, and searches their default strategy:
 loopcore's reorders what the system does, the others reorder every ready callback as well.
 
-Times are CPU time of the process, user and system. Each figure is taken in a process of its own, after one run that is
+Times are CPU time of the process, user and system. Each figure is taken in a new process, after one run that is
 not counted; the simulators take turns, and the median of the rounds is printed.
 """
 

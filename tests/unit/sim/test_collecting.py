@@ -53,3 +53,12 @@ def test_a_program_s_own_freeze_is_kept() -> None:
     with collected_steadily():
         pass
     assert gc.get_freeze_count() > 2_000
+
+
+def test_a_program_that_froze_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.freeze()
+    with collected_steadily():
+        pass
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("it takes time for each frozen object"))
+    with collected_steadily():
+        pass
