@@ -18,10 +18,6 @@ _is_frozen = False
 """The program has called gc.freeze. Remembered, since counting many frozen objects takes milliseconds."""
 
 
-_program_froze = False
-"""The program has called gc.freeze. Remembered, since gc.get_freeze_count counts the frozen objects one by one."""
-
-
 @contextmanager
 def collected_steadily() -> Iterator[None]:
     """Switch automatic collection off for the body of the `with` statement, and collect what the body leaves.
@@ -29,7 +25,6 @@ def collected_steadily() -> Iterator[None]:
     Objects made before are exempt from collection meanwhile (gc.freeze), so one takes about as long as the simulation
     has objects. Not where the program has called gc.freeze itself: gc.unfreeze would undo that.
     """
-    global _program_froze
     was_enabled = gc.isenabled()
     gc.disable()
     freezes = _may_freeze()
