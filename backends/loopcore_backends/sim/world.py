@@ -127,8 +127,7 @@ class World:
     def wait(self, ready: Callable[[], bool], deadline_ns: int | None) -> None:
         """Go on until `ready`, or until the deadline; without a deadline and with nothing left to happen: a deadlock.
 
-        In a thread that the program has started, that thread waits. Raises DeadlockError, LivelockError,
-        SimulationTimeoutError.
+        In a thread that the program has started, that thread waits. Raises DeadlockError and LivelockError.
         """
         if self.threads.running is not None:
             if not ready():
