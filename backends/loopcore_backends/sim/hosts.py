@@ -37,6 +37,8 @@ class Host:
         self._disk: Disk | None = None
         self.signals = Signals()
         self.is_on = True
+        self.boots = 0
+        """How often it has lost its power."""
         self.is_paused = False
         self.loop: Any = None
         self.task: Any = None
@@ -142,6 +144,7 @@ class Host:
         self.world.note("crash", "the power is cut", host=self.name)
         self._abandon()
         self.is_on = False
+        self.boots += 1
         self.world.descriptors.forget_all_of(self)
         self.ports.clear()
         self.unix_names.clear()

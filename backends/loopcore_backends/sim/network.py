@@ -15,7 +15,7 @@ from loopcore_backends.sim.descriptors import error
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.hosts import Host
-    from loopcore_backends.sim.world import World
+    from loopcore_backends.sim.world import Event, World
 
 GIVES_UP_AFTER: Final = 924.0
 """Seconds after which TCP gives a connection up whose peer does not answer (tcp_retries2 of Linux)."""
@@ -38,7 +38,6 @@ class Link:
 
     def __init__(self, delays: tuple[float, ...]) -> None:
         self.delays = delays
-        """Seconds that something may take; the first is the usual one."""
         self.loss = 0.0
         """The share of packets that are lost."""
         self.duplicates = 0.0
@@ -47,6 +46,17 @@ class Link:
         """Bytes a second; None for no limit."""
         self.is_cut = False
         self.free_at = 0.0
+
+    @property
+    def delays(self) -> tuple[float, ...]:
+        """Seconds that something may take; the first is the usual one."""
+        return self._delays
+
+    @delays.setter
+    def delays(self, delays: tuple[float, ...]) -> None:
+        self._delays = delays
+        self.answers = ", ".join(f"{delay * 1000:g} ms" for delay in delays)
+        """The same for people, as the answers in the label of a choice."""
 
 
 class Wire:
@@ -60,6 +70,9 @@ class Wire:
         self._last_arrival = 0.0
         self._under_way: deque[tuple[float, Callable[[], object], str]] = deque()
         self._is_held = False
+        self._end: Event | None = None
+        """When the connection is given up, while something is held."""
+        self._boots = source.boots
         self.on_give_up: Callable[[], object] | None = None
 
     def send(self, size: int, label: str, arrive: Callable[[], object]) -> None:
@@ -83,7 +96,7 @@ class Wire:
         if self._network.is_cut(self.source, self.target):
             self._is_held = True
             self._network.held.append(self)
-            self._world.after(GIVES_UP_AFTER, self._give_up, "give up a connection")
+            self._end = self._world.after(GIVES_UP_AFTER, self._give_up, "give up a connection")
             return
         _, arrive, _ = self._under_way.popleft()
         arrive()
@@ -93,6 +106,10 @@ class Wire:
     def release(self) -> None:
         """The partition is over: TCP sends again what has not arrived."""
         self._is_held = False
+        if self._end is not None:
+            self._end.cancel()
+        if self.source.boots != self._boots:  # it has lost its power since, and with it what it would send again
+            self._under_way.clear()
         if self._under_way:
             self._await_first()
 
@@ -130,7 +147,7 @@ class Network:
         """Draw how long something takes; for a datagram a negative number says that it is lost."""
         link = self.link(source, target)
         choose = self.world.tape.choose
-        delay = link.delays[choose(len(link.delays), f"delay: {label}")]
+        delay = link.delays[choose(len(link.delays), f"delay: {label}: {link.answers}")]
         if link.bandwidth is not None:
             begin = max(self.world.now, link.free_at)
             link.free_at = begin + size / link.bandwidth
@@ -156,11 +173,6 @@ class Network:
     def cut(self, source: "Host", target: "Host") -> None:
         """Let nothing arrive from `source` at `target`."""
         self.link(source, target).is_cut = True
-
-    def heal(self, source: "Host", target: "Host") -> None:
-        """Let things arrive again; what was held up is sent once more."""
-        self.link(source, target).is_cut = False
-        self.release_held()
 
     def release_held(self) -> None:
         """Send again what can arrive now."""

@@ -208,6 +208,8 @@ class SimBackend:
         if not self._woken and not self._has_news() and timeout != 0.0:
             self._host.has_stirred = False
             self._host.wakes_at = None if timeout is None else self._moment(timeout)
+        elif timeout == 0.0:
+            self._world.pass_a_moment()
         self._woken = False
         return self._taken()
 

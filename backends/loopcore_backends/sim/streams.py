@@ -18,7 +18,9 @@ BOTH: Final = RECEIVING | SENDING
 """Bits of `shut`."""
 SOMAXCONN: Final = 4096
 _PRINTABLE: Final = bytes(byte if 0x20 <= byte < 0x7F else 0x20 for byte in range(256))
+_TEXT: Final = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
 _PREVIEW: Final = 24
+BINARY: Final = "binary data"
 
 
 class StreamSocket(Description):
@@ -180,9 +182,9 @@ def show_address(address: Any) -> str:
 
 
 def show_bytes(data: bytes) -> str:
-    """Return the beginning of `data` for people."""
+    """Return the beginning of `data` for people, or BINARY: ciphertext differs by chance, its size too."""
     shown = data[:_PREVIEW]
+    if shown.translate(None, _TEXT):
+        return BINARY
     text = shown.translate(_PRINTABLE).decode("ascii").strip()
-    if not text or len(text) * 2 < len(shown):
-        return f"{len(data)} bytes of binary data"
     return f"{text!r}" if len(data) <= _PREVIEW else f"{text!r}..."

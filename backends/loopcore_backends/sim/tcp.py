@@ -13,6 +13,7 @@ from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
 from loopcore_backends.sim.network import SYN_RETRIES, Wire, is_any
 from loopcore_backends.sim.streams import (
+    BINARY,
     BOTH,
     RECEIVING,
     SENDING,
@@ -221,7 +222,7 @@ class TcpSocket(StreamSocket):
         self._outstanding += size
         world, peer = self.host.world, self.peer
         preview = show_bytes(taken)
-        text = f"{preview} ({size} bytes)"
+        text = preview if preview == BINARY else f"{preview} ({size} bytes)"
         flow = world.new_flow()
         world.note("send", text, peer.host.name, flow, self.host.name)
 

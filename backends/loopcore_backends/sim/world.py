@@ -172,9 +172,7 @@ class World:
             return
         self._collect()
         host = self.host
-        self.now_ns += _TICK << min(self._spins // 1000, 10)  # a program that spins for long: time passes faster
-        self._spins += 1
-        self._must_not_be_late(self.now_ns)
+        self.pass_a_moment()
         self._check_invariants()
         try:
             for _ in range(len(self._events) + len(self._due) + len(self.hosts) + len(self.threads)):
@@ -183,6 +181,13 @@ class World:
                 self._spins = 0
         finally:
             self.host = host
+
+    def pass_a_moment(self) -> None:
+        """Let the time of a tick pass; more of it, if the program has spun for long."""
+        self.now_ns += _TICK << min(self._spins // 1000, 10)
+        self._spins += 1
+        self._steps_at_this_time = 0
+        self._must_not_be_late(self.now_ns)
 
     def _collect(self) -> None:
         self._waits += 1

@@ -1,9 +1,12 @@
 """Searching for a failure, shrinking it, and proving that a program is deterministic."""
 
+import os
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from loopcore.errors import UsageError
@@ -25,11 +28,8 @@ SEARCHES: Final[dict[str, Callable[[], Callable[[int], Strategy | None]]]] = {
 }
 """The searches by name."""
 
-_OF_CHOICES: Final = ("bounded", "coverage")
+OF_CHOICES: Final = ("bounded", "coverage")
 """Searches whose runs differ by their choices alone: the random numbers of the program are the same in all of them."""
-
-
-_MACHINE: Final = frozenset({"loopcore", "loopcore_backends", "asyncio"})
 
 
 class SimulationFailedError(SimulationError):
@@ -62,6 +62,8 @@ class Search:
     steps: int = 0
     reached: Counter[str] = field(default_factory=Counter)
     """In how many runs the program came to each place that it marks by `reached`."""
+    refused: set[str] = field(default_factory=set)
+    """What programs called that is not simulated, and went on all the same."""
     failure: Failure | None = None
     is_exhausted: bool = False
     """There are no more runs to try."""
@@ -90,13 +92,14 @@ def search(
         if strategy is None:
             seen.is_exhausted = True
             break
-        outcome = simulate(main, Tape(strategy, seed=0 if by in _OF_CHOICES else seed, level=level), limit=limit)
+        outcome = simulate(main, Tape(strategy, seed=0 if by in OF_CHOICES else seed, level=level), limit=limit)
         seen.runs += 1
         seen.seconds += outcome.seconds
         seen.steps += outcome.steps
         seen.reached.update(outcome.reached.keys())
+        seen.refused.update(outcome.refused)
         if outcome.error is not None:
-            seen.failure = _shrunk(main, seed, outcome, limit, shrinks)
+            seen.failure = _shrunk(main, outcome.tape.seed, outcome, limit, shrinks)
             break
         if progress is not None:
             progress(seen)
@@ -157,8 +160,15 @@ def kind_of(error: BaseException | None) -> object:
     return type(error), (own[-1].filename, own[-1].lineno) if own else None
 
 
+@cache
+def _machine() -> tuple[str, ...]:
+    """Return the folders of the packages that a failure is not to be blamed on."""
+    packages = [sys.modules.get(name) for name in ("loopcore", "loopcore_backends", "asyncio")]
+    return tuple(os.path.join(path, "") for package in packages if package is not None for path in package.__path__)
+
+
 def _is_machine(file: str) -> bool:
-    return not _MACHINE.isdisjoint(file.replace("\\", "/").split("/"))
+    return file.startswith(_machine())
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -1,6 +1,7 @@
 """The command `loopcore sim`: search for a failure of a program, replay one, prove that it is deterministic."""
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import shlex
@@ -8,9 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 GROUP: Final = "Measure and extend"
+LIMIT: Final = 3600.0
 
 Main = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -30,7 +32,7 @@ def sim(parser: argparse.ArgumentParser) -> None:
     for each in (run, twice):
         each.add_argument("program", metavar="FILE[:NAME]", help="the program, and its coroutine function")
     for each in (run, replay, twice):
-        each.add_argument("--limit", type=float, default=3600.0, metavar="S", help="simulated seconds of a run")
+        each.add_argument("--limit", type=float, default=LIMIT, metavar="S", help="simulated seconds of a run")
     replay.add_argument("token", metavar="TOKEN", nargs="?", help="the token that was printed with the failure")
     replay.add_argument("--on", metavar="FILE[:NAME]", help="the server that gets the connections of DUMP")
     replay.add_argument("--port", type=int, metavar="N", help="where it listens, if it listens at several ports")
@@ -95,11 +97,13 @@ def _level(name: str) -> Any:
 
 def _run(arguments: argparse.Namespace) -> int:
     from loopcore.errors import UsageError
-    from loopcore.sim.checking import SEARCHES
+    from loopcore.sim.checking import OF_CHOICES, SEARCHES
 
     if arguments.search not in SEARCHES:
         raise UsageError(f"--search takes {', '.join(SEARCHES)}, not {arguments.search!r}")
     if arguments.jobs > 1:
+        if arguments.search in OF_CHOICES:
+            raise UsageError(f"the search {arguments.search} goes from run to run; it takes no --jobs")
         return _run_jobs(arguments)
     return _search(load(arguments.program), arguments, arguments.search, [])
 
@@ -132,9 +136,13 @@ def _search(main: Main, arguments: argparse.Namespace, by: str, options: list[st
     )
     for name, count in sorted(seen.reached.items(), key=lambda item: item[1]):
         print(f"  reached {name!r} in {count:,} of them")
+    for refused in sorted(seen.refused):
+        print(f"  not simulated, and caught by the program: {refused}")
     if seen.failure is None:
         print("no run failed" + (", and there are no others" if seen.is_exhausted else ""))
         return 0
+    if arguments.limit != LIMIT:
+        options = [*options, "--limit", f"{arguments.limit:g}"]
     command = shlex.join(["loopcore", "sim", "replay", arguments.program, seen.failure.token, *options])
     print(in_words(seen.failure, command.replace("{", "{{").replace("}", "}}")))
     return 1
@@ -143,37 +151,37 @@ def _search(main: Main, arguments: argparse.Namespace, by: str, options: list[st
 def _run_jobs(arguments: argparse.Namespace) -> int:
     """Split the seeds among processes; the first that finds a failure ends the others."""
     import subprocess
+    import tempfile
 
     share, rest = divmod(arguments.seeds, arguments.jobs)
     first = arguments.first
-    running: list[subprocess.Popen[str]] = []
-    for job in range(arguments.jobs):
-        count = share + (job < rest)
-        command = [
-            sys.executable, "-m", "loopcore", "sim", "run", arguments.program, "--seeds", str(count),
-            "--first", str(first), "--level", arguments.level, "--search", arguments.search,
-            "--limit", str(arguments.limit),
-        ]  # fmt: skip
-        first += count
-        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-    code = 0
-    try:
+    with contextlib.ExitStack() as ends:
+        running: list[tuple[subprocess.Popen[bytes], IO[str]]] = []
+        for job in range(arguments.jobs):
+            count = share + (job < rest)
+            command = [
+                sys.executable, "-m", "loopcore", "sim", "run", arguments.program, "--seeds", str(count),
+                "--first", str(first), "--level", arguments.level, "--search", arguments.search,
+                "--limit", str(arguments.limit),
+            ]  # fmt: skip
+            first += count
+            output = ends.enter_context(tempfile.TemporaryFile("w+"))  # a pipe that nobody reads would fill up
+            process = subprocess.Popen(command, stdout=output)
+            ends.callback(process.wait)
+            ends.callback(process.kill)
+            running.append((process, output))
         while running:
-            for process in [*running]:
-                if process.poll() is None:
+            for each in [*running]:
+                code = each[0].poll()
+                if code is None:
                     continue
-                running.remove(process)
-                assert process.stdout is not None
-                print(process.stdout.read(), end="")
-                if process.returncode:
-                    return process.returncode
-                code = max(code, process.returncode)
+                running.remove(each)
+                each[1].seek(0)
+                print(each[1].read(), end="")
+                if code:
+                    return code
             time.sleep(0.05)
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    return code
+    return 0
 
 
 def _traffic(arguments: argparse.Namespace) -> Main:
@@ -223,6 +231,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     main = load(arguments.program) if arguments.on is None else _traffic(arguments)
     tape = Tape.from_token(arguments.token)
     outcome = simulate(main, tape, limit=arguments.limit)
+    tape.end()
     log = outcome.log
     if arguments.hosts is not None:
         wanted = {*arguments.hosts.split(",")}

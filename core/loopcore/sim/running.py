@@ -49,6 +49,8 @@ class Outcome:
         self.seconds: float = world.now
         """Simulated seconds."""
         self.steps: int = world.steps
+        self.refused: list[str] = [str(refused) for refused in world.refused]
+        """The calls of what is not simulated."""
         self.result = result
         self.error = error
         """What `main` raised; None if it returned."""
@@ -57,8 +59,9 @@ class Outcome:
 def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim") -> Outcome:
     """Run `main()` in a new simulation whose choices come from `tape`; return how it went.
 
-    `limit` is in simulated seconds. What `main` raises, DeadlockError included, is in the outcome; KeyboardInterrupt
-    and the like are raised. Raises UsageError inside a simulation.
+    `limit` is in simulated seconds. What `main` raises, DeadlockError and SystemExit included, is in the outcome; only
+    KeyboardInterrupt is raised. If it returns, an exception that the handler of a loop was told of is the error: one of
+    a callback, of a connection's handler, of a task that nobody awaits. Raises UsageError inside a simulation.
     """
     if asyncio.iscoroutine(main):
         main.close()
@@ -134,8 +137,18 @@ def run(
 
 
 def replay(main: Main[T], token: str, *, limit: float | None = 3600.0) -> T:
-    """Run `main()` as the run went that gave `token`. Raises UsageError for a token that is damaged."""
-    outcome = simulate(main, Tape.from_token(token), limit=limit)
+    """Run `main()` as the run went that gave `token`, and return or raise what it returns or raises.
+
+    Raises UsageError for a token that is damaged, SimulationError if the run went another way and did not fail.
+    """
+    tape = Tape.from_token(token)
+    outcome = simulate(main, tape, limit=limit)
+    tape.end()
+    if tape.divergence is not None:
+        different = f"the run is not that of the token: {tape.divergence}"
+        if outcome.error is None:
+            raise SimulationError(different)
+        outcome.error.add_note(different)
     if outcome.error is not None:
         raise outcome.error
     result: T = outcome.result
@@ -156,6 +169,6 @@ def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
         result = loop.run_until_complete(main())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
-    except (Exception, asyncio.CancelledError) as exc:
+    except (Exception, asyncio.CancelledError, SystemExit) as exc:
         return None, exc
-    return result, None
+    return result, next((report["exception"] for report in world.errors if report.get("exception")), None)

@@ -72,8 +72,9 @@ def link(
 ) -> None:
     """Set how packets go from one host to another, by name; what is None stays as it is.
 
-    `delays`: seconds that a packet may take, the usual value first; the tape chooses. `loss`: the share of packets
-    that are lost; TCP sends them again, later. `duplicates`: the share of datagrams that arrive twice. `bandwidth`: in
+    `delays`: seconds that a packet may take, the usual value first; the tape chooses. `loss`: about the share of
+    packets that may be lost; TCP sends them again, later. `duplicates`: the same for datagrams that arrive twice. Which
+    ones, and how many, the search decides: no run need have that share. `bandwidth`: in
     bytes a second. Without a call a packet takes 1 ms, or 0.1, 10 or 100 ms.
     """
     if delays is not None and (not delays or min(delays) < 0.0):
