@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from loopcore.sim import current
-from loopcore.sim.errors import DeadlockError, LivelockError, SimulationError
+from loopcore.sim.errors import DeadlockError, LivelockError
 from loopcore.sim.log import LogEntry
 from loopcore.sim.tape import Tape
 from loopcore_backends.sim import collecting
@@ -90,7 +90,7 @@ class World:
         self.main = Host(self, "main")
         self.host = self.main
         """The host whose code runs."""
-        self.verdict: SimulationError | None = None
+        self.verdict: Exception | None = None
         """Why the thread that runs the simulation was interrupted, if that was not the user."""
         self.is_open = True
         """Whether the simulation has not ended yet."""
@@ -206,7 +206,8 @@ class World:
         if deadline_ns is not None:
             moments.append(deadline_ns)
         if not moments:
-            raise DeadlockError(self._waiting_text())
+            self.verdict = self.verdict or DeadlockError(self._waiting_text())
+            raise self.verdict
         moment = min(moments)
         self._must_not_be_late(moment)
         if moment > self.now_ns:
@@ -259,6 +260,7 @@ class World:
                 invariant()
             except Exception as exc:
                 exc.add_note(f"the invariant {name!r} does not hold")
+                self.verdict = self.verdict or exc
                 raise
 
     def _drop_cancelled(self) -> None:

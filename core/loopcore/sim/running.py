@@ -171,4 +171,6 @@ def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
         loop.run_until_complete(loop.shutdown_default_executor())
     except (Exception, asyncio.CancelledError, SystemExit) as exc:
         return None, exc
+    if world.verdict is not None:  # the program has caught it
+        return None, world.verdict
     return result, next((report["exception"] for report in world.errors if report.get("exception")), None)

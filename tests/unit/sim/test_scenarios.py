@@ -385,3 +385,128 @@ def test_a_program_that_is_not_deterministic_is_found() -> None:
     assert found is not None
     assert "coin" in found.where
     assert "test_scenarios.py" in found.where
+
+
+async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    raise LookupError("in a handler")
+
+
+async def in_a_handler() -> None:
+    async with await asyncio.start_server(answers, "127.0.0.1", SERVER[1]):
+        reader, writer = await asyncio.open_connection("127.0.0.1", SERVER[1])
+        await reader.read()
+        writer.close()
+        await asyncio.sleep(1)
+
+
+async def in_a_callback() -> None:
+    asyncio.get_running_loop().call_soon(int, "x")
+    await asyncio.sleep(1)
+
+
+async def in_a_caught_deadlock() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        try:
+            one.recv(1)
+        except Exception:
+            pass
+
+
+async def in_an_exit() -> None:
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        (in_a_handler, LookupError),
+        (in_a_callback, ValueError),
+        (in_a_caught_deadlock, sim.DeadlockError),
+        (in_an_exit, SystemExit),
+    ],
+)
+def test_a_failure_that_main_does_not_raise_is_one(program: Any, error: type[BaseException]) -> None:
+    failure = sim.search(program, seeds=range(1)).failure
+    assert failure is not None
+    assert type(failure.error) is error
+
+
+def test_a_machine_without_power_sends_nothing_again() -> None:
+    received: list[bytes] = []
+
+    async def collect() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while data := await reader.read(100):
+                received.append(data)
+
+        server = await asyncio.start_server(serve, "0.0.0.0", SERVER[1])
+        await server.serve_forever()
+
+    async def client() -> None:
+        _, writer = await asyncio.open_connection("server", SERVER[1])
+        await asyncio.sleep(1)
+        writer.write(b"ghost")
+        await asyncio.sleep(100)
+
+    async def main() -> None:
+        sim.host("server", collect)
+        await asyncio.sleep(0.1)
+        machine = sim.host("client", client)
+        await asyncio.sleep(0.5)
+        sim.partition(["client"], ["server"])
+        await asyncio.sleep(1)
+        machine.power_cut()
+        sim.heal()
+        await asyncio.sleep(10)
+
+    simulated(main)
+    assert received == []
+
+
+def test_a_second_partition_is_given_up_after_its_own_time() -> None:
+    async def main() -> float:
+        sim.host("server", echo)
+        reader, writer = await connected()
+        sim.partition(["main"], ["server"])
+        writer.write(b"one")
+        await asyncio.sleep(900)
+        sim.heal()
+        assert await reader.read(100) == b"one"
+        sim.partition(["main"], ["server"])
+        begin = sim.now()
+        writer.write(b"two")
+        with pytest.raises(TimeoutError):
+            await reader.read(100)
+        writer.close()
+        return sim.now() - begin
+
+    assert simulated(main) == pytest.approx(924, abs=1)
+
+
+def test_a_host_that_spins_lets_time_pass() -> None:
+    async def spins() -> None:
+        until = time.monotonic() + 0.01
+        while time.monotonic() < until:
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        sim.host("spinning", spins)
+        await asyncio.sleep(1)
+
+    simulated(main)
+
+
+def test_a_token_of_another_program_is_noticed() -> None:
+    async def main() -> None:
+        if sim.choose(2, "coin: heads or tails"):
+            raise LookupError
+
+    async def other() -> None:
+        pass
+
+    failure = sim.search(main).failure
+    assert failure is not None
+    with pytest.raises(sim.SimulationError, match="not that of the token"):
+        sim.replay(other, failure.token)
