@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -15,7 +15,7 @@ from loopcore.sim.report.failure import failure_text
 from loopcore.sim.report.failure import in_words as choices_in_words
 from loopcore.sim.running import Main, Outcome, simulate
 from loopcore.sim.search import Coverage, DelayBounded, Fifo, Pct, Random, Replay, mixed
-from loopcore.sim.shrinking import ByLabel, Labelled, shrink, shrink_labels
+from loopcore.sim.shrinking import shrunk
 from loopcore.sim.tape import Choice, Level, Strategy, Tape
 
 SEARCHES: Final[dict[str, Callable[[], Callable[[int], Strategy | None]]]] = {
@@ -122,30 +122,13 @@ def check(
 
 
 def _shrunk(main: Main[Any], seed: int, outcome: Outcome, limit: float | None, budget: int) -> Failure:
-    level = outcome.tape.level
     wanted = kind_of(outcome.error)
-    best = outcome
 
-    def run_again(strategy: Strategy) -> Outcome | None:
-        """Return how it went if it failed in the same way."""
-        nonlocal budget
-        budget -= 1
-        again = simulate(main, Tape(strategy, seed=seed, level=level), limit=limit)
+    def run_once(strategy: Strategy) -> Outcome | None:
+        again = simulate(main, Tape(strategy, seed=seed, level=outcome.tape.level), limit=limit)
         return again if kind_of(again.error) == wanted else None
 
-    def fails(values: Sequence[int]) -> bool:
-        return run_again(Replay(values)) is not None
-
-    def fails_so(changes: Sequence[Labelled]) -> bool:
-        return run_again(ByLabel(changes)) is not None
-
-    if budget > 0 and any(choice.value for choice in outcome.tape.choices):
-        changes = Labelled.of(outcome.tape.choices)
-        if fails_so(changes):
-            best = run_again(ByLabel(shrink_labels(changes, fails_so, budget // 2))) or best
-        values = [choice.value for choice in best.tape.choices]
-        if fails(values):  # else the program is not deterministic: its own run says more
-            best = run_again(Replay(shrink(values, fails, max(budget, 0)))) or best
+    best = shrunk(run_once, outcome, budget)
     assert best.error is not None
     return Failure(seed, best.error, best, best.tape.token())
 

@@ -3,7 +3,7 @@
 `shrink_labels` comes first where runs are long. It names each change by the label of its question and by how often that
 label was asked before, so the others keep their places when one is left out.
 
-`shrink` works on positions, which is what a token has.
+`shrink` works on positions, which is what a token has. `shrunk` applies one after the other.
 
 Every candidate is tried by running the program again, so the number of runs is the cost. The passes, repeated until
 none finds anything:
@@ -18,15 +18,50 @@ none finds anything:
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from loopcore.errors import UsageError
-from loopcore.sim.tape import Choice, fitted
+from loopcore.sim.tape import Choice, Replay, Strategy, Tape, fitted
 
-__all__ = ["Labelled", "shrink", "shrink_labels"]
+__all__ = ["Labelled", "shrink", "shrink_labels", "shrunk"]
 
 _SHIFTS = (0, -1, 1, -2, 2, -3, 3)
 _PAIRS_UP_TO = 12
+
+
+class HasTape(Protocol):
+    """A run and its choices."""
+
+    @property
+    def tape(self) -> Tape:
+        """The tape of the run."""
+
+
+Run = TypeVar("Run", bound=HasTape)
+
+
+def shrunk(run_once: Callable[[Strategy], Run | None], first: Run, budget: int) -> Run:
+    """Return the failing run with the fewest changes that `budget` runs could find: first by labels, then by positions.
+
+    `run_once` runs the program and returns the run if it failed as `first` did. The result is `first` itself if no
+    other run failed in that way: then the program is not deterministic, or `budget` is 0.
+    """
+    best = first
+
+    def fails(strategy: Strategy) -> bool:
+        nonlocal best, budget
+        budget -= 1
+        run = run_once(strategy)
+        best = best if run is None else run
+        return run is not None
+
+    changes = Labelled.of(first.tape.choices)
+    if changes and budget > 0 and fails(ByLabel(changes)):
+        shrink_labels(changes, lambda some: fails(ByLabel(some)), budget // 2)
+    search = _Shrink(best.tape.values, lambda values: fails(Replay(values)), budget)
+    if search.try_(search.best):
+        search.repeat_passes()
+    return best
 
 
 def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], budget: int = 1_000) -> list[int]:
@@ -42,13 +77,7 @@ def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], budge
             "the choices to shrink do not fail when they are run again: check that the program is deterministic "
             "and that `fails` looks for this failure"
         )
-    search.try_([])
-    before = None
-    while search.best != before and search.budget > 0:
-        before = search.best
-        search.remove()
-        search.lower()
-        search.shorten()
+    search.repeat_passes()
     return _values(search.best)
 
 
@@ -156,6 +185,15 @@ class _Shrink:
             return False
         self.best = candidate
         return True
+
+    def repeat_passes(self) -> None:
+        self.try_([])
+        before = None
+        while self.best != before and self.budget > 0:
+            before = self.best
+            self.remove()
+            self.lower()
+            self.shorten()
 
     def remove(self) -> None:
         size = max(len(self.best) // 2, 1)

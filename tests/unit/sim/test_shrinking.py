@@ -6,7 +6,7 @@ import pytest
 
 from loopcore.errors import UsageError
 from loopcore.sim.search import Pct, Random, explore
-from loopcore.sim.shrinking import ByLabel, Labelled, shrink, shrink_labels
+from loopcore.sim.shrinking import ByLabel, Labelled, shrink, shrink_labels, shrunk
 from loopcore.sim.tape import Replay, Strategy, Tape
 from tests.unit.sim.models import cancellation, fails, lost_update, narrow
 
@@ -128,6 +128,50 @@ def test_changes_keep_their_places_by_label_when_others_are_left_out():
         ("fault: a, b", 2, 1),
         ("fault: a, b", 5, 2),
     ]
+
+
+class Ended:
+    """A run that is over."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+
+
+def noisy(strategy: Strategy) -> Ended | None:
+    """Fails by two of a hundred faults; the other questions are about noise, and each answer asks more of them."""
+    tape = Tape(strategy)
+    faults = []
+    for number in range(100):
+        for _ in range(tape.choose(5, f"noise: {number}")):
+            tape.choose(2, "more")
+        faults.append(tape.choose(2, f"fault: {number}"))
+    return Ended(tape) if faults[30] and faults[60] else None
+
+
+def test_labels_come_before_positions():
+    first = next(ended for ended in (noisy(Random(seed, 0.5)) for seed in range(100)) if ended)
+    best = shrunk(noisy, first, 200)
+    assert [choice.label for choice in best.tape.choices if choice.value] == ["fault: 30", "fault: 60"]
+
+
+@pytest.mark.parametrize("budget", [0, 1, 2, 20])
+def test_the_best_is_a_run_that_failed_and_the_budget_is_kept(budget: int):
+    first = next(ended for ended in (noisy(Random(seed, 0.5)) for seed in range(100)) if ended)
+    tried = []
+
+    def run_once(strategy: Strategy) -> Ended | None:
+        tried.append(noisy(strategy))
+        return tried[-1]
+
+    best = shrunk(run_once, first, budget)
+    assert len(tried) == budget
+    assert best is ([first] + [ended for ended in tried if ended])[-1]
+
+
+def test_a_run_that_does_not_fail_again_is_its_own_best():
+    first = Ended(Tape(Replay([1, 1])))
+    first.tape.choose(2, "fault")
+    assert shrunk(lambda strategy: None, first, 100) is first
 
 
 def test_a_change_of_order_is_kept_by_the_name_of_the_actor():
