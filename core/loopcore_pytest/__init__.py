@@ -2,6 +2,7 @@
 
     pytest --loopcore-backend poll        LOOPCORE_BACKEND for this run: every loop of loopcore's uses it
     pytest --loopcore-sim --seeds 100     each test in simulations, on up to 100 schedules (loopcore.sim.testing)
+    pytest --loopcore-sim-level wake      with --loopcore-sim: what may differ from asyncio's order
     pytest --loopcore-sim-replay TOKEN    one test, on the schedule of the token
     loop_factory                          fixture: makes loops, for asyncio.Runner, pytest-asyncio, anyio
     loopcore_no_leaks                     fixture: fails a test that leaves a descriptor, thread, task or error behind
@@ -26,7 +27,7 @@ SEEDS = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --loopcore-backend, --loopcore-sim, --seeds and --loopcore-sim-replay."""
+    """Add --loopcore-backend, --loopcore-sim, --seeds, --loopcore-sim-level and --loopcore-sim-replay."""
     group = parser.getgroup("loopcore")
     group.addoption(
         "--loopcore-backend", metavar="NAME", help=f"what loopcore's loops wait with; sets {VARIABLE} for this run"
@@ -41,6 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=SEEDS,
         metavar="N",
         help=f"with --loopcore-sim: schedules to try for each test, first asyncio's own order (default: {SEEDS})",
+    )
+    group.addoption(
+        "--loopcore-sim-level",
+        choices=("io", "wake", "all"),
+        default="io",
+        help="with --loopcore-sim: what may differ from asyncio's order: arrivals, timers and ends of jobs (io, the "
+        "default), also which waiter wakes first (wake), also any two ready callbacks (all)",
     )
     group.addoption(
         "--loopcore-sim-replay", metavar="TOKEN", help="run one test in a simulation, on the schedule of a failure"
@@ -61,7 +69,7 @@ def _simulate(config: pytest.Config) -> None:
     if seeds < 1:
         raise pytest.UsageError(f"--seeds is 1 or more, this is {seeds}")
     from loopcore.errors import UsageError
-    from loopcore.sim.tape import Tape
+    from loopcore.sim.tape import Level, Tape
     from loopcore.sim.testing import SimulationPlugin
 
     token = config.getoption("--loopcore-sim-replay")
@@ -70,7 +78,8 @@ def _simulate(config: pytest.Config) -> None:
             Tape.from_token(token)
         except UsageError as exc:
             raise pytest.UsageError(str(exc)) from None
-    config.pluginmanager.register(SimulationPlugin(seeds, token), "loopcore-sim")
+    level = Level[config.getoption("--loopcore-sim-level").upper()]
+    config.pluginmanager.register(SimulationPlugin(seeds, token, level), "loopcore-sim")
 
 
 def _use_backend(config: pytest.Config, name: str) -> None:

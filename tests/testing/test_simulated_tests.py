@@ -202,6 +202,113 @@ def test_what_is_not_simulated_is_skipped_and_counted(run: Run) -> None:
     assert "Exception ignored" not in said
 
 
+REFUSALS = """
+async def start_process():
+    await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+
+
+def test_caught():
+    try:
+        subprocess.run([sys.executable, "-c", ""])
+    except RuntimeError:
+        pass
+    assert 1 == 2
+
+
+def test_cause():
+    try:
+        subprocess.run([sys.executable, "-c", ""])
+    except RuntimeError as exc:
+        error = exc
+    raise ValueError from error
+
+
+def test_context():
+    try:
+        subprocess.run([sys.executable, "-c", ""])
+    except RuntimeError:
+        assert 1 == 2
+
+
+def test_group():
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(start_process())
+
+    asyncio.run(main())
+"""
+
+
+def test_failure_that_a_refusal_did_not_cause_is_a_failure(run: Run) -> None:
+    said = run(RACE + REFUSALS, "--loopcore-sim", "-rs", "--tb=short")
+    assert "1 failed, 3 skipped" in said
+    assert " 3 refused" in said
+    assert "assert 1 == 2" in said
+    _, _, listed = said.partition("calls that are not simulated, and whose error the test or a library caught:\n")
+    assert listed.startswith("  - subprocess.Popen(")
+    token = re.findall(r"--loopcore-sim-replay (\S+)", said)[0]
+    again = run(RACE + REFUSALS, "test_it.py::test_caught", "--loopcore-sim-replay", token, "--tb=short")
+    assert "1 failed" in again
+    assert "  - subprocess.Popen(" in again
+
+
+def test_changes_are_left_out_by_label_when_positions_move(run: Run) -> None:
+    program = (
+        "from loopcore import sim\n\ndef test_it():\n    answers = []\n    for number in range(100):\n"
+        "        for _ in range(5 * sim.choose(2, f'noise: {number}')):\n            sim.choose(2, 'more')\n"
+        "        answers.append(sim.choose(2, f'fault: {number}'))\n    assert not (answers[30] and answers[60])\n"
+    )
+    said = run(program, "--loopcore-sim", "--seeds", "100", "--tb=short")
+    assert "2 of 200 choices differ from asyncio's own order:\n  - fault: 30\n  - fault: 60\n" in said
+
+
+WAKES = """
+import asyncio
+
+
+async def wakes():
+    event, order = asyncio.Event(), []
+
+    async def wait(name):
+        await event.wait()
+        order.append(name)
+
+    tasks = [asyncio.create_task(wait(name)) for name in ("first", "second")]
+    await asyncio.sleep(0)
+    event.set()
+    await asyncio.gather(*tasks)
+    assert order == ["first", "second"]
+
+
+async def callbacks():
+    order = []
+    for name in ("first", "second"):
+        asyncio.get_running_loop().call_soon(order.append, name)
+    await asyncio.sleep(0.1)
+    assert order == ["first", "second"]
+
+
+def test_wakes():
+    asyncio.run(wakes())
+
+
+def test_callbacks():
+    asyncio.run(callbacks())
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "outcome"), [("io", "2 passed"), ("wake", "1 failed, 1 passed"), ("all", "2 failed")]
+)
+def test_the_level_says_which_orders_are_tried(level: str, outcome: str, run: Run) -> None:
+    said = run(WAKES, "--loopcore-sim", "--seeds", "100", "--loopcore-sim-level", level)
+    assert outcome in said
+    for test, token in re.findall(r"pytest (\S+) --loopcore-sim-replay (\S+)", said):
+        again = run(WAKES, test, "--loopcore-sim-replay", token)  # the token has the level
+        assert "1 failed" in again
+        assert "this is not the run of the token" not in again
+
+
 def test_failure_in_asyncios_own_order_says_so(run: Run) -> None:
     said = run(RACE + OTHERS, "--loopcore-sim", "-k", "deadlock", "--tb=short")
     assert "loopcore-sim: failed with seed 0, asyncio's own order; no other schedule is needed: pytest " in said

@@ -9,25 +9,25 @@ Seed 0 is asyncio's own order. A test that makes no choice and draws no random n
 other schedule. The first seed
 that fails ends the search; it is shrunk, and the report of the shrunk run is the test's report.
 
-A failed test that called what is not simulated says nothing about the program: it is reported as skipped, "refused".
+A test that failed because it called what is not simulated says nothing about the program: it is reported as skipped,
+"refused". One that caught the refusal and failed of another error has failed; its report lists the refused calls.
 """
 
 import shlex
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any, Final
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-from loopcore.errors import UsageError
 from loopcore.sim.checking import kind_of
-from loopcore.sim.errors import SimulationError
+from loopcore.sim.errors import NotSimulatedError, SimulationError
 from loopcore.sim.report.failure import in_words
 from loopcore.sim.running import outside, simulation
 from loopcore.sim.search import mixed
-from loopcore.sim.shrinking import shrink
-from loopcore.sim.tape import Replay, Tape
+from loopcore.sim.shrinking import shrunk
+from loopcore.sim.tape import Level, Strategy, Tape
 
 SHRINK_RUNS: Final = 300
 SHRINK_SECONDS: Final = 10.0
@@ -42,11 +42,17 @@ class _Run:
         self.reports: list[pytest.TestReport] = []
         self.errors: list[tuple[str, BaseException]] = []
         self.refused: list[str] = []
+        """Every call that was refused, also where the program caught the error."""
         self.seconds = 0.0
 
     @property
     def failed(self) -> bool:
         return any(report.failed for report in self.reports)
+
+    @property
+    def refusal(self) -> NotSimulatedError | None:
+        """The refusal that made the run fail: a part or a cause of its first error."""
+        return _refusal(self.errors[0][1]) if self.failed and self.errors else None
 
     @property
     def passed(self) -> bool:
@@ -68,9 +74,10 @@ class _Run:
 class SimulationPlugin:
     """Runs every test in simulations. Registered by --loopcore-sim and --loopcore-sim-replay."""
 
-    def __init__(self, seeds: int, token: str | None) -> None:
+    def __init__(self, seeds: int, token: str | None, level: Level = Level.IO) -> None:
         self._seeds = seeds
         self._token = token
+        self._level = level
         self._run: _Run | None = None
         self._timeout: Any = None
         """Settings of the timer that pytest-timeout has started for the test, before its first schedule."""
@@ -81,7 +88,8 @@ class SimulationPlugin:
         """Say what a test means in this run."""
         if self._token is not None:
             return f"loopcore-sim: replay of {self._token}"
-        return f"loopcore-sim: each test in a simulation, up to {self._seeds} schedules"
+        level = f" of level {self._level.name.lower()}" if self._level else ""
+        return f"loopcore-sim: each test in a simulation, up to {self._seeds} schedules{level}"
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -98,8 +106,8 @@ class SimulationPlugin:
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         _make_base_of_temporary_folders(item.config)
         run, schedules, seconds = self._replayed(item) if self._token is not None else self._searched(item)
-        if run.failed and run.refused:
-            _skip(item, run)
+        if run.refusal is not None:
+            _skip(item, run, run.refusal)
         run.reports[-1].loopcore_sim = {  # type: ignore[attr-defined]  # a report's attributes travel to xdist's controller
             "schedules": schedules,
             "seconds": seconds,
@@ -180,7 +188,7 @@ class SimulationPlugin:
     def _replayed(self, item: pytest.Item) -> tuple[_Run, int, float]:
         assert self._token is not None
         run = self._simulated(item, Tape.from_token(self._token))
-        lines = [f"loopcore-sim: replayed with seed {run.tape.seed}", *_differences(run)]
+        lines = [f"loopcore-sim: replayed with seed {run.tape.seed}", *_differences(run), *_refused_calls(run)]
         if run.tape.divergence is not None:
             lines.append(
                 f"this is not the run of the token: {run.tape.divergence}; the test or its libraries have changed, or "
@@ -192,11 +200,11 @@ class SimulationPlugin:
     def _searched(self, item: pytest.Item) -> tuple[_Run, int, float]:
         seconds = 0.0
         for seed in range(self._seeds):
-            run = self._simulated(item, Tape(mixed(seed), seed=seed))
+            run = self._simulated(item, Tape(mixed(seed), seed=seed, level=self._level))
             seconds += run.seconds
             if not run.passed or (seed == 0 and run.tape.is_blank):
                 break
-        if run.failed and not run.refused:
+        if run.failed and run.refusal is None:
             run = self._explained(item, run, seed)
         return run, seed + 1, seconds
 
@@ -206,34 +214,26 @@ class SimulationPlugin:
         again = f"pytest {shlex.quote(config.cwd_relative_nodeid(item.nodeid))} --loopcore-sim-replay"
         if seed == 0:
             line = f"loopcore-sim: failed with seed 0, asyncio's own order; no other schedule is needed: {again}"
-            _add_section(run, [f"{line} {run.tape.token()}"])
+            _add_section(run, [f"{line} {run.tape.token()}", *_refused_calls(run)])
             return run
         run, notes = (run, []) if item.config.getoption("usepdb", False) else self._shrunk(item, run)
         line = f"loopcore-sim: failed with seed {seed} (after {seed} that passed): {again} {run.tape.token()}"
-        _add_section(run, [line, *_differences(run), *notes])
+        _add_section(run, [line, *_differences(run), *_refused_calls(run), *notes])
         return run
 
     def _shrunk(self, item: pytest.Item, run: _Run) -> tuple[_Run, list[str]]:
         end = time.monotonic() + SHRINK_SECONDS
-        best = run
 
-        def fails(values: Sequence[int]) -> bool:
-            nonlocal best
+        def run_once(strategy: Strategy) -> _Run | None:
             if time.monotonic() > end:
-                return False
-            tried = self._simulated(item, Tape(Replay(values), seed=run.tape.seed, level=run.tape.level))
-            if tried.kind != run.kind or tried.refused:
-                return False
-            best = tried
-            return True
+                return None
+            tried = self._simulated(item, Tape(strategy, seed=run.tape.seed, level=run.tape.level))
+            return tried if tried.kind == run.kind and tried.refusal is None else None
 
-        try:
-            shrink(run.tape.values, fails, SHRINK_RUNS)
-        except UsageError:
-            return run, [
-                "the same schedule did not fail again: the test depends on an earlier run, or on the real clock"
-            ]
-        return best, []
+        best = shrunk(run_once, run, SHRINK_RUNS)
+        if best is not run:
+            return best, []
+        return run, ["the same schedule did not fail again: the test depends on an earlier run, or on the real clock"]
 
 
 def _differences(run: _Run) -> list[str]:
@@ -246,6 +246,26 @@ def _differences(run: _Run) -> list[str]:
     ]
 
 
+def _refused_calls(run: _Run) -> list[str]:
+    if not run.refused:
+        return []
+    return [
+        "calls that are not simulated, and whose error the test or a library caught:",
+        *(f"  - {call}" for call in dict.fromkeys(run.refused)),
+    ]
+
+
+def _refusal(error: BaseException) -> NotSimulatedError | None:
+    """Return the first NotSimulatedError among `error`, its causes and contexts, and the members of its groups."""
+    found = [error]
+    for each in found:  # it grows
+        if isinstance(each, NotSimulatedError):
+            return each
+        linked = [each.__cause__, each.__context__, *(each.exceptions if isinstance(each, BaseExceptionGroup) else ())]
+        found += [other for other in linked if other is not None and not any(other is known for known in found)]
+    return None
+
+
 def _add_section(run: _Run, lines: list[str]) -> None:
     for report in run.reports:
         if report.failed:
@@ -253,13 +273,13 @@ def _add_section(run: _Run, lines: list[str]) -> None:
             return
 
 
-def _skip(item: pytest.Item, run: _Run) -> None:
-    """Turn the failures of a test that called what is not simulated into a skip."""
+def _skip(item: pytest.Item, run: _Run, refusal: NotSimulatedError) -> None:
+    """Turn the failures of a test that failed because of `refusal` into a skip."""
     path, line, _ = item.location
     for report in run.reports:
         if report.failed:
             report.outcome = "skipped"
-            report.longrepr = (path, line or 0, f"Skipped: refused: {run.refused[0]}")
+            report.longrepr = (path, line or 0, f"Skipped: refused: {refusal}")
 
 
 def _is_refused(report: pytest.TestReport) -> bool:
