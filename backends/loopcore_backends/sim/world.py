@@ -184,7 +184,7 @@ class World:
 
     def pass_a_moment(self) -> None:
         """Let the time of a tick pass; more of it, if the program has spun for long."""
-        self.now_ns += _TICK << min(self._spins // 1000, 10)
+        self.now_ns += _TICK << min(self._spins // 1000, 20)
         self._spins += 1
         self._steps_at_this_time = 0
         self._must_not_be_late(self.now_ns)

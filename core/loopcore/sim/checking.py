@@ -72,7 +72,7 @@ class Search:
 def search(
     main: Main[Any],
     *,
-    seeds: Iterable[int] = range(1000),
+    seeds: int | Iterable[int] = 1000,
     by: str = "mixed",
     level: Level = Level.IO,
     limit: float | None = 3600.0,
@@ -81,11 +81,13 @@ def search(
 ) -> Search:
     """Run `main` with one seed after the other until a run fails; shrink that one with at most `shrinks` more runs.
 
-    `by` is one of SEARCHES. `progress` is called after each run. Raises nothing of what `main` raises.
+    `seeds` are the seeds, or how many there are from 0 on. `by` is one of SEARCHES. `progress` is called after each
+    run. Raises nothing of what `main` raises.
     """
     if by not in SEARCHES:
         raise UsageError(f"there is no search {by!r}; choose one of {', '.join(SEARCHES)}")
     seen = Search()
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
     strategy_of = SEARCHES[by]()
     for seed in seeds:
         strategy = strategy_of(seed)
@@ -109,7 +111,7 @@ def search(
 def check(
     main: Main[Any],
     *,
-    seeds: Iterable[int] = range(1000),
+    seeds: int | Iterable[int] = 1000,
     by: str = "mixed",
     level: Level = Level.IO,
     limit: float | None = 3600.0,

@@ -54,8 +54,17 @@ def sim(parser: argparse.ArgumentParser) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Run the command; the simulation is imported only now."""
+    from loopcore.errors import UsageError
+
+    for option in ("seeds", "jobs"):
+        if getattr(arguments, option, 1) < 1:
+            raise UsageError(f"--{option} is 1 or more")
     pin_hash_seed()
-    return {"run": _run, "replay": _replay, "twice": _twice}[arguments.action](arguments)
+    try:
+        return {"run": _run, "replay": _replay, "twice": _twice}[arguments.action](arguments)
+    except KeyboardInterrupt:
+        print("interrupted; no failure was found so far", file=sys.stderr)
+        return 130
 
 
 def pin_hash_seed() -> None:
@@ -153,11 +162,12 @@ def _run_jobs(arguments: argparse.Namespace) -> int:
     import subprocess
     import tempfile
 
-    share, rest = divmod(arguments.seeds, arguments.jobs)
+    jobs = min(arguments.jobs, arguments.seeds)
+    share, rest = divmod(arguments.seeds, jobs)
     first = arguments.first
     with contextlib.ExitStack() as ends:
         running: list[tuple[subprocess.Popen[bytes], IO[str]]] = []
-        for job in range(arguments.jobs):
+        for job in range(jobs):
             count = share + (job < rest)
             command = [
                 sys.executable, "-m", "loopcore", "sim", "run", arguments.program, "--seeds", str(count),
@@ -228,6 +238,9 @@ def _replay(arguments: argparse.Namespace) -> int:
     from loopcore.sim.running import simulate
     from loopcore.sim.tape import Tape
 
+    folder = None if arguments.diagram is None else arguments.diagram.absolute().parent
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"--diagram: there is no folder {folder}")
     main = load(arguments.program) if arguments.on is None else _traffic(arguments)
     tape = Tape.from_token(arguments.token)
     outcome = simulate(main, tape, limit=arguments.limit)
@@ -235,6 +248,9 @@ def _replay(arguments: argparse.Namespace) -> int:
     log = outcome.log
     if arguments.hosts is not None:
         wanted = {*arguments.hosts.split(",")}
+        known = {entry.host for entry in log}
+        if unknown := wanted - known:
+            raise UsageError(f"--hosts: no host {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
         log = [entry for entry in log if entry.host in wanted and (not entry.peer or entry.peer in wanted)]
     print(sequence_diagram(log))
     if arguments.trace is not None:

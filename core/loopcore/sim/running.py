@@ -66,6 +66,10 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
     if asyncio.iscoroutine(main):
         main.close()
         raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
+    if not callable(main):
+        raise UsageError(f"a simulation runs a coroutine function without arguments, not {main!r}")
+    if asyncio.events._get_running_loop() is not None and not current.is_running():
+        raise UsageError("a loop runs in this thread already; start simulations outside of coroutines")
     outcome: Outcome | None = None
     try:
         with simulation(tape, limit=limit, backend=backend) as world:

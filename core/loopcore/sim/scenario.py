@@ -4,6 +4,7 @@ Every function works inside a simulation only, and raises UsageError outside one
 them; a test that has several hosts and faults does. Thread: the one that runs.
 """
 
+import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
@@ -97,6 +98,8 @@ def partition(*groups: Iterable[str]) -> None:
 
     TCP gives a connection up whose data has waited for 924 s, and a connect after 127 s, as on Linux.
     """
+    if any(isinstance(group, str) for group in groups):
+        raise UsageError('a group is a list of names: partition(["a"], ["b", "c"])')
     sides = [[_named(name) for name in group] for group in groups]
     if len(sides) < 2:
         raise UsageError('a partition has two groups of names or more: partition(["a"], ["b", "c"])')
@@ -137,6 +140,8 @@ def fail_name(name: str, error: OSError | None) -> None:
 
 def always(invariant: Callable[[], object], name: str = "") -> None:
     """Have `invariant()` called after every step of the simulation; what it raises ends it. It must not wait."""
+    if inspect.iscoroutinefunction(invariant):
+        raise UsageError(f"an invariant is asked and cannot wait: {invariant!r} is a coroutine function")
     world().invariants.append((name or getattr(invariant, "__name__", "invariant"), invariant))
 
 
@@ -158,6 +163,8 @@ def now() -> float:
 
 def choose(n: int, label: str) -> int:
     """Let the tape choose from 0 to n - 1; 0 is the usual case. The search tries the others."""
+    if n < 1:
+        raise UsageError(f"choose() takes the number of answers, 1 or more, not {n}")
     value: int = world().tape.choose(n, label)
     return value
 
