@@ -328,7 +328,8 @@ class Ring:
     def enable(self) -> None:
         """Make this thread the ring's owner."""
         result = ring_register(self.fd, layout.REGISTER_ENABLE_RINGS, 0, 0)
-        if result < 0:
+        # EBADFD: it was enabled, and a signal handler raised before the next line.
+        if result < 0 and result != -errno.EBADFD:
             raise OSError(-result, os.strerror(-result))
         self.enabled = True
         self.owner = threading.get_native_id()
