@@ -154,6 +154,7 @@ def test_the_end_of_the_clients_stream_is_sent() -> None:
 def test_an_answer_that_does_not_come_is_a_failure() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
+        writer.close()
 
     async def closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
