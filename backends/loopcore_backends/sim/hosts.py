@@ -3,7 +3,7 @@
 import errno
 import socket
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore_backends.sim.descriptors import error
 from loopcore_backends.sim.files.disk import Disk
@@ -15,6 +15,9 @@ from loopcore_backends.sim.streams import any_address, full_address
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
 
+_FIRST_PID: Final = 1000
+"""The process of each host has this plus the host's number, the next process of a host as much more."""
+
 
 class Host:
     """One machine of a simulation, with one process."""
@@ -25,7 +28,7 @@ class Host:
         number = next(world.host_numbers)
         self.addresses: tuple[str, ...] = (f"10.0.{number >> 8}.{number & 255}", f"fd00::{number:x}")
         self.names = {name}
-        self.pid = 1000 + number
+        self.pid = _FIRST_PID + number
         self.clock_offset = clock_offset
         """Seconds by which its clocks are ahead."""
         self.clock_rate = clock_rate
@@ -177,6 +180,9 @@ class Host:
         # Kept until the simulation ends: a coroutine that is dropped would run its `finally` blocks.
         self._graveyard.append((self.loop, self.task))
         self.world.threads.lose(self)
+        self.signals.cancel_alarm()
+        self.signals = Signals()
+        self.pid += _FIRST_PID
         self.loop = self.task = self.wakes_at = None
 
     def abandoned_loops(self) -> list[Any]:

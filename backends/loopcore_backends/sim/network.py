@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GIVES_UP_AFTER: Final = 924.0
 """Seconds after which TCP gives a connection up whose peer does not answer (tcp_retries2 of Linux)."""
 RETRANSMITS_AFTER: Final = 0.2
+SYN_ACK_RETRIES: Final = 5
+"""A listener whose queue is full answers a connect five times more, after 1, 2, 4 ... seconds, then forgets it."""
 SYN_RETRIES: Final = 6
 """A connect is repeated so often, after 1, 2, 4 ... seconds: ETIMEDOUT after 127 s."""
 LOOPBACK_DELAYS: Final = (0.0, 0.0001, 0.005, 0.05)
@@ -75,9 +77,10 @@ class Wire:
         self._boots = source.boots
         self.on_give_up: Callable[[], object] | None = None
 
-    def send(self, size: int, label: str, arrive: Callable[[], object]) -> None:
-        """Have `arrive` called when this, of `size` bytes, has come to the other end."""
-        delay = self._network.delay(self.source, self.target, size, label, retransmits=True)
+    def send(self, size: int, label: str, arrive: Callable[[], object], delay: float | None = None) -> None:
+        """Have `arrive` called when this, of `size` bytes, has come to the other end: after `delay`, or one drawn."""
+        if delay is None:
+            delay = self._network.delay(self.source, self.target, size, label, retransmits=True)
         if not delay and not self._under_way and not self._network.is_cut(self.source, self.target):
             arrive()
             return

@@ -29,6 +29,9 @@ _TLS: Final = "use TLS of asyncio's transports (ssl=...), or ssl.MemoryBIO"
 _SELECT: Final = "use the running loop: add_reader, add_writer, or asyncio's streams"
 _SIGNAL: Final = "send signals to processes of the simulation only (os.getpid())"
 _MAPPING: Final = "read and write the file instead"
+_DESCRIPTOR: Final = "use socket.socketpair() or os.pipe()"
+_MEMORY: Final = "use io.BytesIO, or a file of the module tempfile"
+_TIMER: Final = "use the timers of the loop: call_later, asyncio.sleep()"
 _NAME: Final = "use getaddrinfo of the module socket or of the loop"
 
 _AUDITED: Final = {
@@ -132,6 +135,16 @@ _OF_OS: Final = [
     (os, name, _refusal(f"os.{name}()", _PROCESS))
     for name in vars(os)
     if name.startswith(("exec", "fork", "posix_spawn", "startfile", "system"))
+] + [
+    (os, name, _refusal(f"os.{name}()", instead))
+    for name, instead in (
+        ("eventfd", _DESCRIPTOR),
+        ("login_tty", _PROCESS),
+        ("memfd_create", _MEMORY),
+        ("openpty", _DESCRIPTOR),
+        ("pidfd_open", _PROCESS),
+        ("timerfd_create", _TIMER),
+    )
 ]
 
 

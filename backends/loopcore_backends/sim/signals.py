@@ -3,6 +3,7 @@
 The real handlers stay as they are, so that Ctrl-C ends the simulation itself.
 """
 
+import errno
 import math
 import os
 import signal
@@ -25,6 +26,13 @@ class Signals:
         self.alarm: Any = None
         """The event that delivers SIGALRM."""
         self.alarm_again_ns = 0
+        """True nanoseconds from one alarm to the next; 0 for a single one."""
+
+    def cancel_alarm(self) -> None:
+        """Prevent the alarm that is set. Idempotent."""
+        if self.alarm is not None:
+            self.alarm.cancel()
+            self.alarm = None
 
 
 def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
@@ -49,20 +57,18 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         return before
 
     def kill(pid: int, number: int) -> None:
-        for host in world.all_hosts():
-            if pid == host.pid:
-                deliver(world, host, number)
-                return
-        _no_process()
+        if pid != world.host.pid:  # the processes of other hosts are on other machines
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+        deliver(world, world.host, number)
 
     def raise_signal(number: int) -> None:
         deliver(world, world.host, number)
 
     def rest_of_alarm() -> tuple[float, float]:
-        signals = world.host.signals
+        signals, rate = world.host.signals, world.host.clock_rate
         if signals.alarm is None or signals.alarm.action is None:
             return 0.0, 0.0
-        return max(signals.alarm.when - world.now_ns, 1_000) / 1e9, signals.alarm_again_ns / 1e9
+        return max((signals.alarm.when - world.now_ns) * rate, 1_000) / 1e9, signals.alarm_again_ns * rate / 1e9
 
     def set_timer(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
         if which != signal.ITIMER_REAL:
@@ -72,10 +78,8 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         before = rest_of_alarm()
         host = world.host
         signals = host.signals
-        if signals.alarm is not None:
-            signals.alarm.cancel()
-            signals.alarm = None
-        signals.alarm_again_ns = round(interval * 1e9)
+        signals.cancel_alarm()
+        signals.alarm_again_ns = round(interval / host.clock_rate * 1e9)
 
         def ring() -> None:
             signals.alarm = None
@@ -84,7 +88,7 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
             deliver(world, host, signal.SIGALRM)
 
         if seconds:
-            signals.alarm = world.after(seconds, ring, "alarm")
+            signals.alarm = world.at(world.deadline_after(seconds), ring, "alarm")
         return before
 
     def alarm(seconds: int) -> int:
@@ -104,10 +108,6 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         (os, "kill", kill),
         (os, "getpid", lambda: world.host.pid),
     ]
-
-
-def _no_process() -> None:
-    raise ProcessLookupError(3, "No such process")
 
 
 def deliver(world: "World", host: Any, number: int) -> None:

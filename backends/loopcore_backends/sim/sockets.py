@@ -310,7 +310,7 @@ class SimSocket(socket.socket):
 
     def sendall(self, data: Any, flags: int = 0) -> None:
         view = memoryview(data).cast("B")
-        deadline = None if not self._blocks_for else self._world.now + self._blocks_for
+        deadline = None if not self._blocks_for else self._world.deadline_after(self._blocks_for)
         description = self._opened()
         sent = 0
         while True:
@@ -371,7 +371,7 @@ class SimSocket(socket.socket):
         """Call until it does not block, for as long as the timeout says."""
         description = self._opened()
         if deadline is None and self._blocks_for:
-            deadline = self._world.now + self._blocks_for
+            deadline = self._world.deadline_after(self._blocks_for)
         while True:
             try:
                 return call()
@@ -382,7 +382,7 @@ class SimSocket(socket.socket):
                 raise TimeoutError("timed out")
 
     def _wait(self, condition: Callable[[], bool]) -> bool:
-        deadline = None if self._blocks_for is None else self._world.now + self._blocks_for
+        deadline = None if self._blocks_for is None else self._world.deadline_after(self._blocks_for)
         return self._world.block(condition, deadline)
 
 

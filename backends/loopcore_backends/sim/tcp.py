@@ -1,17 +1,20 @@
 """TCP sockets: tcp(7).
 
 A write travels over a wire (network.py) into the inbox of the other end. States, errors and readiness are those of
-Linux (net/ipv4/tcp.c, tcp_input.c, af_inet.c). One simplification, which no program can see: the acknowledgement of a
-FIN arrives at once.
+Linux (net/ipv4/tcp.c, tcp_input.c, af_inet.c). Two simplifications: the acknowledgement of a FIN arrives at once,
+which no program can see; the acknowledgement that ends a connect is sent again like data, so that a long cut may fail a
+client that has sent nothing.
 """
 
 import errno
 import socket
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
-from loopcore_backends.sim.network import SYN_RETRIES, Wire, is_any
+from loopcore_backends.sim.network import SYN_ACK_RETRIES, SYN_RETRIES, Wire, is_any
 from loopcore_backends.sim.streams import (
     BINARY,
     BOTH,
@@ -41,6 +44,8 @@ class TcpSocket(StreamSocket):
         self._call = "none"
         """How far connect(2) has come: none, begun, done. The call that reports the outcome comes after the outcome."""
         self._wire: Wire | None = None
+        self._peeked = 0
+        """Bytes at the beginning of the inbox that MSG_PEEK has shown."""
         self._has_ended = False
         """The peer has said that nothing more comes."""
         self._is_orphan = False
@@ -117,10 +122,13 @@ class TcpSocket(StreamSocket):
         self.remote = full_address(self.family, ip, port)
         self.state = "connecting"
         self.host.world.note("connect", f"to {show_address(self.remote)}", target.name)
-        self._send_request(target, 0)
+        self._send_request(target, self.remote, 0)
 
-    def _send_request(self, target: Any, attempt: int) -> None:
-        if self.state != "connecting":
+    def _send_request(self, target: Any, address: Any, attempt: int) -> None:
+        def is_over() -> bool:
+            return self.state != "connecting" or self.remote is not address  # closed, or shut down and connected anew
+
+        if is_over():
             return
         world = self.host.world
         network = world.network
@@ -130,56 +138,93 @@ class TcpSocket(StreamSocket):
         label = f"connect from {self.host.name} to {show_address(self.remote)}"
 
         def again() -> None:
-            world.after(float(2**attempt), lambda: self._send_request(target, attempt + 1), f"{label}, again")
+            world.after(float(2**attempt), lambda: self._send_request(target, address, attempt + 1), f"{label}, again")
 
         def arrive() -> None:
-            if self.state != "connecting":
+            if is_over():
                 return
             if network.is_cut(self.host, target):
                 again()
                 return
             listener = target.listener_for(self.family, self.remote[0], self.remote[1])
             if listener is None:
-                Wire(network, target, self.host).send(0, f"refusal to {self.host.name}", self._refused)
+                self._send(target, self.host, f"refusal to {self.host.name}", refuse)
             elif listener.is_full():
                 again()
             else:
-                self._meet(listener)
+                self._send(target, self.host, f"answer to connect from {self.host.name}", partial(answer, listener))
 
-        delay = network.delay(self.host, target, 0, label, retransmits=True)
+        def answer(listener: "TcpSocket") -> None:
+            if is_over():
+                return  # the listener forgets the request
+            if network.is_cut(target, self.host):
+                again()
+            else:
+                self._establish(listener)
+
+        def refuse() -> None:
+            if is_over():
+                return
+            if network.is_cut(target, self.host):
+                again()
+            else:
+                self.fail(errno.ECONNREFUSED)
+
+        self._send(self.host, target, label, arrive)
+
+    def _send(self, source: Any, target: Any, label: str, arrive: Callable[[], None]) -> None:
+        """Carry what a connect sends before there are wires: `arrive` finds out whether it is lost."""
+        world = self.host.world
+        delay = world.network.delay(source, target, 0, label, retransmits=True)
         if delay:
             world.after(delay, arrive, label)
         else:
             arrive()
 
-    def _refused(self) -> None:
-        if self.state == "connecting":
-            self.fail(errno.ECONNREFUSED)
-
-    def _meet(self, listener: "TcpSocket") -> None:
+    def _establish(self, listener: "TcpSocket") -> None:
+        """The answer has come: make the other end, which can be accepted once the acknowledgement has come to it."""
         network = self.host.world.network
         other = TcpSocket(listener.host, listener.family, self.proto)
         other.options.update(listener.options)
         other.local, other.remote = self.remote, self.local
         if listener.family != self.family:  # a socket for both: it sees IPv4 as addresses of IPv6
             other.local, other.remote = mapped(self.remote), mapped(self.local)
-        other.host.ports.adopt(other)
         other.state, other._call, other._is_bound = "connected", "done", True
         other.peer, self.peer = self, other
         other._wire = Wire(network, listener.host, self.host)
         self._wire = Wire(network, self.host, listener.host)
         self._wire.on_give_up = lambda: self.fail(errno.ETIMEDOUT)
         other._wire.on_give_up = lambda: other.fail(errno.ETIMEDOUT)
-        listener._accepted.append(other)
-        listener.changed()
-        other._carry(0, f"answer to connect from {self.host.name}", lambda: self._established(other))
+        self.state = "connected"
+        self._wire.send(
+            0,
+            f"acknowledgement from {self.host.name} to {listener.host.name}",
+            lambda: listener._acknowledged(other, 0),
+            network.link(self.host, listener.host).delays[0],
+        )
+        self.changed()
 
-    def _established(self, other: "TcpSocket") -> None:
-        if self.state == "connecting":
-            self.state = "connected"
+    def _acknowledged(self, other: "TcpSocket", attempt: int) -> None:
+        """Put `other` into the queue of this listener."""
+        if other.state == "closed":
+            return  # the client has broken it off
+        if not self.host.is_on:
+            other.abandon()
+        elif self.state != "listening":
+            other._is_orphan = True
+            other._break_off()
+        elif not self.is_full():
+            self.host.ports.adopt(other)
+            self._accepted.append(other)
             self.changed()
-        else:  # closed, or shut down, while the answer was under way
-            self._carry(0, f"reset to {other.host.name}", other.reset)
+        elif attempt < SYN_ACK_RETRIES:
+            self.host.world.after(
+                float(2**attempt),
+                lambda: self._acknowledged(other, attempt + 1),
+                f"answer to connect from {other.peer.host.name}, again",
+            )
+        else:  # as Linux, it tells the client when that sends something
+            other.abandon()
 
     def peer_name(self) -> Any:
         if self.remote is None or self.state in ("closed", "connecting", "listening"):
@@ -193,9 +238,13 @@ class TcpSocket(StreamSocket):
             raise error(errno.ENOTCONN)
         if self._inbox:
             size = min(size, self._unread)
-            if size > 1 and not peek:
+            if peek:
+                self._peeked = max(self._peeked, size)
+            elif size > max(1, self._peeked):
                 portion = self.host.world.tape.choose(3, "how much of what has arrived is read")
-                size = (size, size // 2, 1)[portion]
+                size = max((size, size // 2, 1)[portion], self._peeked)
+            if not peek:
+                self._peeked = max(0, self._peeked - size)
             return self._take(size, peek)
         if self._has_ended:
             return b""
@@ -297,7 +346,7 @@ class TcpSocket(StreamSocket):
         self.shut = 0
         self._has_ended = False
         self._inbox.clear()
-        self._unread = self._outstanding = 0
+        self._unread = self._outstanding = self._peeked = 0
         self.peer = self.remote = None
 
     def _send_end(self) -> None:
@@ -371,4 +420,6 @@ class TcpSocket(StreamSocket):
     def abandon(self) -> None:
         self._is_orphan = True
         self.state = "closed"
+        for waiting in self._accepted:
+            waiting.abandon()
         self._accepted.clear()

@@ -114,6 +114,10 @@ class World:
         """Have `action` called in `delay` seconds."""
         return self.at_ns(self.now_ns + round(delay * SECOND), action, label)
 
+    def deadline_after(self, seconds: float) -> float:
+        """Return the true time, in seconds, at which `seconds` have passed on the clock of the host whose code runs."""
+        return self.now + seconds / self.host.clock_rate
+
     def note(self, kind: str, text: str, peer: str = "", flow: int = 0, host: str = "") -> None:
         """Write a line of the log."""
         self.log.append(LogEntry(self.now, host or self.host.name, kind, text, peer, flow))

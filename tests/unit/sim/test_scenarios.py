@@ -2,7 +2,10 @@
 
 import asyncio
 import errno
+import os
+import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -150,6 +153,188 @@ def test_a_cut_works_in_one_direction() -> None:
     simulated(main)
 
 
+def test_a_connect_whose_answer_is_cut_off_is_not_accepted() -> None:
+    async def main() -> tuple[int | None, float, float]:
+        accepted: list[float] = []
+
+        async def listener() -> None:
+            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                accepted.append(sim.now())
+                writer.close()
+
+            server = await asyncio.start_server(serve, "0.0.0.0", SERVER[1])
+            await server.serve_forever()
+
+        sim.host("server", listener)
+        await asyncio.sleep(0.1)
+        sim.cut("server", "main")
+        begin = sim.now()
+        with pytest.raises(TimeoutError) as refused:
+            await asyncio.open_connection(*SERVER)
+        given_up = sim.now() - begin
+        begin = sim.now()
+        connecting = asyncio.ensure_future(asyncio.open_connection(*SERVER))
+        await asyncio.sleep(50)
+        assert not accepted
+        sim.heal()
+        _, writer = await connecting
+        writer.close()
+        healed = sim.now() - begin
+        await asyncio.sleep(1)
+        assert len(accepted) == 1
+        assert accepted[0] > begin + 50
+        return refused.value.errno, given_up, healed
+
+    assert simulated(main) == (errno.ETIMEDOUT, pytest.approx(127, abs=1), pytest.approx(63, abs=1))
+
+
+def test_a_refusal_that_is_cut_off_is_not_heard() -> None:
+    async def main() -> tuple[int | None, float]:
+        sim.host("server", lambda: asyncio.sleep(1000))
+        sim.cut("server", "main")
+        with pytest.raises(TimeoutError) as lost:
+            await asyncio.open_connection(*SERVER)
+        return lost.value.errno, sim.now()
+
+    assert simulated(main) == (errno.ETIMEDOUT, pytest.approx(127, abs=1))
+
+
+def test_a_late_answer_does_not_end_the_next_connect() -> None:
+    async def main() -> None:
+        sim.link("main", "main", delays=[0.1])
+        with socket.create_server(("127.0.0.1", 80)) as listener, socket.socket() as client:
+            client.setblocking(False)
+            assert client.connect_ex(("127.0.0.1", 80)) == errno.EINPROGRESS
+            await asyncio.sleep(0.15)
+            client.shutdown(socket.SHUT_RDWR)
+            assert client.connect_ex(("127.0.0.1", 81)) == errno.EINPROGRESS
+            await asyncio.sleep(1)
+            assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+            listener.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+
+    simulated(main)
+
+
+def test_an_acknowledgement_waits_for_room_in_the_queue_and_is_forgotten_in_the_end() -> None:
+    async def main() -> bytes:
+        loop = asyncio.get_running_loop()
+        listener = socket.create_server(("0.0.0.0", 80), backlog=0)
+        listener.setblocking(False)
+        sim.link("main", "main", delays=[0.1])
+        clients = [socket.socket() for _ in range(3)]
+        for client in clients:
+            client.setblocking(False)
+        await asyncio.gather(*(loop.sock_connect(client, ("127.0.0.1", 80)) for client in clients))
+        first, _ = await loop.sock_accept(listener)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        await asyncio.sleep(60)
+        second, _ = listener.accept()
+        await loop.sock_sendall(clients[2], b"forgotten")
+        with pytest.raises(ConnectionResetError):
+            await loop.sock_recv(clients[2], 10)
+        await loop.sock_sendall(clients[1], b"later")
+        data = await loop.sock_recv(second, 10)
+        for sock in (listener, first, second, *clients):
+            sock.close()
+        return data
+
+    assert simulated(main) == b"later"
+
+
+def test_a_listener_that_is_closed_resets_what_it_has_answered() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        listener = socket.create_server(("0.0.0.0", 80))
+        sim.link("main", "main", delays=[0.1])
+        with socket.socket() as client:
+            client.setblocking(False)
+            await loop.sock_connect(client, ("127.0.0.1", 80))
+            listener.close()
+            with pytest.raises(ConnectionResetError):
+                await loop.sock_recv(client, 10)
+
+    simulated(main)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_what_was_peeked_at_is_received(seed: int) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 80)) as listener, socket.create_connection(("127.0.0.1", 80)) as client:
+            server, _ = listener.accept()
+            with server:
+                client.sendall(bytes(range(10)) * 2)
+                shown = server.recv(10, socket.MSG_PEEK)
+                assert server.recv(4) == shown[:4]
+                assert server.recv(20)[: len(shown) - 4] == shown[4:]
+
+    assert sim.simulate(main, sim.Tape(seed=seed)).error is None
+
+
+def test_timeouts_and_alarms_follow_the_clock_of_their_host() -> None:
+    ended: dict[str, float] = {}
+
+    async def program() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.bind(("127.0.0.1", 5000))
+            sock.settimeout(10)
+            with pytest.raises(TimeoutError):
+                sock.recv(1)
+        ended["timeout"] = sim.now()
+        if sys.platform != "win32":
+            rang = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGALRM, rang.set)
+            signal.setitimer(signal.ITIMER_REAL, 10, 4)
+            assert signal.getitimer(signal.ITIMER_REAL) == (pytest.approx(10), pytest.approx(4))
+            await rang.wait()
+            ended["alarm"] = sim.now()
+            rang.clear()
+            await rang.wait()
+            ended["again"] = sim.now()
+
+    async def main() -> None:
+        sim.host("fast", program, clock_rate=2.0)
+        await asyncio.sleep(20)
+
+    simulated(main)
+    moments = [5, 10, 12] if sys.platform != "win32" else [5]
+    assert list(ended.values()) == pytest.approx(moments, abs=0.01)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no alarms on Windows")
+def test_a_process_that_is_started_again_has_no_signals_of_the_one_before() -> None:
+    rang: list[str] = []
+    pids: list[int] = []
+
+    async def program() -> None:
+        pids.append(os.getpid())
+        if len(pids) == 1:
+            signal.signal(signal.SIGALRM, lambda *_: rang.append("alarm"))
+            signal.alarm(5)
+        else:
+            assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+            assert signal.alarm(0) == 0
+        await asyncio.sleep(100)
+
+    async def main() -> None:
+        server = sim.host("server", program)
+        await asyncio.sleep(1)
+        server.crash()
+        await asyncio.sleep(10)
+        server.restart()
+        await asyncio.sleep(10)
+        assert len({os.getpid(), *pids}) == 3
+        for pid in pids:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        os.kill(os.getpid(), 0)
+
+    simulated(main)
+    assert not rang
+
+
 def test_a_crash_runs_no_finally_and_its_kernel_closes_the_connections() -> None:
     ended: list[str] = []
 
@@ -162,6 +347,8 @@ def test_a_crash_runs_no_finally_and_its_kernel_closes_the_connections() -> None
     async def main() -> bytes:
         server = sim.host("server", fragile)
         reader, writer = await connected()
+        writer.write(b"hello")
+        assert await reader.read(100) == b"hello"
         server.crash()
         await asyncio.sleep(1)
         assert not ended
