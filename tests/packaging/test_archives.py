@@ -106,7 +106,7 @@ def test_a_third_partys_observer_is_compiled_against_the_wheel(here: str, build_
         (*install, wheel),
         ("-m", "loopcore", "new", "plugin", "mine"),
         (*install, plugin),
-        ("-m", "pytest", "-q", plugin / "tests"),
+        ("-m", "pytest", "-q", "-p", "no:asyncio", plugin / "tests"),
         ("-c", loaded),
     ]:
         result = call(here, *command, cwd=tmp_path, PYTHONPATH=str(site))
