@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +15,14 @@ from tests.backends.uring.kit import LARGE, needs_uring
 
 def in_child(work: Callable[[], Any]) -> int:
     """Fork as C does, call `work` in the child, and return the child's exit code: 0 if `work` was refused."""
+    # A thread that asks for the GIL at the moment of the fork would ask for ever in the child, where it does not exist.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60.0)
+    time.sleep(0.01)  # whoever asks now gets it
     child = ctypes.PyDLL(None).fork()
-    if child == 0:
+    if child:
+        sys.setswitchinterval(interval)
+    else:
         code = 1
         try:
             work()
