@@ -40,7 +40,7 @@ from loopcore.kernel.running import CallbackRunner
 from loopcore.kernel.task_makers import ClassTasks
 from loopcore.kernel.timers import TimerHeap
 from loopcore.log import logger
-from loopcore.ports.clock import Clock, MonotonicClock
+from loopcore.ports.clock import Clock, clock_of
 from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.readiness import ReadinessBackend
 
@@ -118,7 +118,7 @@ class Scheduler:
         self.probes: Probes = Probes() if probes is None else probes
         """The plugins of the loop: `register`, `unregister`, `plugins`, `reorder`."""
         self._stats: LoopStats = LoopStats()
-        self._clock: LoopClock = LoopClock(clock or getattr(backend, "clock", None) or MonotonicClock())
+        self._clock: LoopClock = LoopClock(clock_of(backend) if clock is None else clock)
         self._poller: Poller = Poller(backend, self._clock)
         self._readiness: Any = self._poller.readiness
         self._completions: Any = self._poller.completions

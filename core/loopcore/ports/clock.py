@@ -1,7 +1,7 @@
 """The clock that timers use."""
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -23,3 +23,12 @@ class MonotonicClock:
     resolution: float = time.get_clock_info("monotonic").resolution
 
     now = staticmethod(time.monotonic)
+
+
+def clock_of(backend: Any) -> Clock:
+    """Return the clock that `backend`, of either port, has as its attribute `clock`, else CLOCK_MONOTONIC.
+
+    A backend has one only if its waits are not measured in real seconds: `sim` has the clock of its simulated host.
+    """
+    clock: Clock | None = getattr(backend, "clock", None)
+    return MonotonicClock() if clock is None else clock

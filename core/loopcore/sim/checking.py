@@ -146,14 +146,14 @@ def kind_of(error: BaseException | None) -> object:
 
 
 @cache
-def _machine() -> tuple[str, ...]:
+def _machine_folders() -> tuple[str, ...]:
     """Return the folders of the packages that a failure is not to be blamed on."""
     packages = [sys.modules.get(name) for name in ("loopcore", "loopcore_backends", "asyncio")]
     return tuple(os.path.join(path, "") for package in packages if package is not None for path in package.__path__)
 
 
 def _is_machine(file: str) -> bool:
-    return file.startswith(_machine())
+    return file.startswith(_machine_folders())
 
 
 def innermost(error: BaseException) -> BaseException:

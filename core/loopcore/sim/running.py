@@ -53,7 +53,7 @@ class Outcome:
         """The calls of what is not simulated."""
         self.result = result
         self.error = error
-        """What `main` raised; None if it returned."""
+        """What `main` raised, or what `simulate` counts as a failure although it returned; None if there is nothing."""
 
 
 def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim") -> Outcome:
@@ -61,8 +61,8 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
 
     `limit` is in simulated seconds. What `main` raises, DeadlockError and SystemExit included, is in the outcome; only
     KeyboardInterrupt is raised. If it returns, an exception that the handler of a loop was told of is the error: one of
-    a callback, of a connection's handler, of a task that nobody awaits. Not an OSError, which faults of the network
-    bring about in many a handler that may ignore it. Raises UsageError inside a simulation.
+    a callback, of a connection's handler, of a task that is never awaited. An OSError is not: many handlers leave those
+    that faults of the network bring about to the loop. Raises UsageError inside a simulation.
     """
     if asyncio.iscoroutine(main):
         main.close()

@@ -15,7 +15,7 @@ Main = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Host(Protocol):
-    """A host of the simulation, with one process on a loop of its own."""
+    """A host of the simulation, with one process and its loop."""
 
     name: str
     addresses: tuple[str, ...]
@@ -30,10 +30,10 @@ class Host(Protocol):
         """End its process at once: no `finally` runs, its kernel closes its sockets, files keep what was written."""
 
     def power_cut(self) -> None:
-        """Take its power: peers are told nothing, and what was not synced to its disk may be lost or torn."""
+        """Take its power: peers learn nothing, and data that was not synced to its disk may be lost or torn."""
 
     def restart(self, main: Main | None = None) -> None:
-        """Run its program, or another, from the beginning, with the disk as it is. Ends the process if it runs."""
+        """Run its program, or another, from the beginning, on the unchanged disk. Ends the process if it runs."""
 
     def pause(self) -> None:
         """Let its process stand still, as SIGSTOP does, until `go_on`."""
@@ -71,12 +71,12 @@ def link(
     bandwidth: float | None = None,
     both_ways: bool = True,
 ) -> None:
-    """Set how packets go from one host to another, by name; what is None stays as it is.
+    """Set how packets go from one host to another, by name; None leaves a setting unchanged.
 
     `delays`: seconds that a packet may take, the usual value first; the tape chooses. `loss`: about the share of
     packets that may be lost; TCP sends them again, later. `duplicates`: the same for datagrams that arrive twice. Which
-    ones, and how many, the search decides: no run need have that share. `bandwidth`: in
-    bytes a second. Without a call a packet takes 1 ms, or 0.1, 10 or 100 ms.
+    ones, and how many, the search decides: no run need have that share. `bandwidth`: bytes a
+    second. Without a call a packet takes 1 ms, or 0.1, 10 or 100 ms.
     """
     if delays is not None and (not delays or min(delays) < 0.0):
         raise UsageError(f"delays are seconds, one or more, none below 0: {delays!r}")
@@ -113,13 +113,13 @@ def partition(*groups: Iterable[str]) -> None:
 
 
 def cut(source: str, target: str) -> None:
-    """Let nothing from `source` arrive at `target`, until `heal`; the other direction stays as it is."""
+    """Let nothing from `source` arrive at `target`, until `heal`; the other direction is unchanged."""
     world().note("partition", f"nothing from {source} arrives at {target}")
     world().network.cut(_named(source), _named(target))
 
 
 def heal() -> None:
-    """End every partition and cut. What was held up is sent again."""
+    """End every partition and cut. TCP sends again what they held up."""
     here = world()
     here.note("heal", "every link works")
     hosts = [*here.all_hosts()]
@@ -146,7 +146,7 @@ def always(invariant: Callable[[], object], name: str = "") -> None:
 
 
 def reached(name: str) -> None:
-    """Count that the program came here. `check` and the command list what no run reached and what few did."""
+    """Count that the program came here. `Search.reached` and the command say in how many runs it did."""
     world().reached[name] += 1
 
 

@@ -6,18 +6,17 @@
 - `Coverage` changes runs that showed an order of events not seen before.
 - `mixed`, the default, draws one of the first three for each seed.
 
-`explore` runs a program under one of them. The seed alone repeats a run of `Fifo`, `Random`, `Pct` and `mixed`; the
+The seed alone repeats a run of `Fifo`, `Random`, `Pct` and `mixed`; the
 token of its tape repeats any run.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from loopcore.errors import UsageError
-from loopcore.sim.tape import Choice, Fifo, Level, Random, Replay, Strategy, Tape, fitted, stream
+from loopcore.sim.tape import Choice, Fifo, Random, Replay, Strategy, fitted, stream
 
-__all__ = ["Coverage", "DelayBounded", "Fifo", "Outcome", "Pct", "Random", "Replay", "explore", "mixed"]
+__all__ = ["Coverage", "DelayBounded", "Fifo", "Pct", "Random", "Replay", "mixed"]
 
 
 class Pct:
@@ -80,7 +79,7 @@ def mixed(seed: int) -> Strategy:
 class DelayBounded:
     """Depth first through all runs with at most `bound` choices other than 0, each once; the first is asyncio's own.
 
-    An instance is the `strategy_of` of one `explore`, which ends when no run is left. Give it one seed only
+    An instance is the `strategy_of` of one search, which ends when no run is left. Give it one seed only
     (`itertools.repeat(7)`): the runs must differ by their choices alone. With choices of two, a run of L choices
     has L runs with one change and L * (L - 1) / 2 with two, so raise the bound from 0 by one.
     """
@@ -118,7 +117,7 @@ class Coverage:
     """Random runs, and changes of those runs that showed a new pair of successive events.
 
     An event is a label with the actor chosen, or with whether the answer was 0. Good where labels show how far the
-    program got. An instance is the `strategy_of` of one `explore`. A seed does not repeat a run, its token does.
+    program got. An instance is the `strategy_of` of one search. A seed does not repeat a run, its token does.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -168,38 +167,3 @@ class _Then:
     def next(self, n: int, label: str, keys: Sequence[str]) -> int:
         value = next(self._values, None)
         return self._after.next(n, label, keys) if value is None else fitted(value, n)
-
-
-class Outcome(NamedTuple):
-    """One explored run; `error` is what the program raised."""
-
-    seed: int
-    tape: Tape
-    error: BaseException | None
-
-
-def explore(
-    run_once: Callable[[Tape], object],
-    *,
-    strategy_of: Callable[[int], Strategy | None] = mixed,
-    seeds: Iterable[int] = range(1_000),
-    level: Level = Level.IO,
-) -> Iterator[Outcome]:
-    """Call `run_once` with a new tape for each seed, and yield what came of it; stop iterating to stop.
-
-    Ends with the seeds, or when `strategy_of` returns None: its runs are exhausted. Every exception is an outcome,
-    CancelledError, SystemExit and pytest's failures too; only KeyboardInterrupt is raised.
-    """
-    for seed in seeds:
-        strategy = strategy_of(seed)
-        if strategy is None:
-            return
-        tape = Tape(strategy, seed=seed, level=level)
-        failure: BaseException | None = None
-        try:
-            run_once(tape)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            failure = error
-        yield Outcome(seed, tape, failure)

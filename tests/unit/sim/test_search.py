@@ -6,8 +6,9 @@ from math import comb
 import pytest
 
 from loopcore.errors import UsageError
-from loopcore.sim.search import Coverage, DelayBounded, Fifo, Outcome, Pct, Random, Replay, explore, mixed
+from loopcore.sim.search import Coverage, DelayBounded, Fifo, Pct, Random, Replay, mixed
 from loopcore.sim.tape import Level, Tape
+from tests.unit.sim.exploring import Outcome, explore
 from tests.unit.sim.models import LostUpdateError, cancellation, fails, gates, lost_update, narrow
 
 

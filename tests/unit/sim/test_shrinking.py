@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from loopcore.errors import UsageError
-from loopcore.sim.search import Pct, Random, explore
+from loopcore.sim.search import Pct, Random
 from loopcore.sim.shrinking import ByLabel, Labelled, shrink, shrink_labels, shrunk
 from loopcore.sim.tape import Replay, Strategy, Tape
+from tests.unit.sim.exploring import explore
 from tests.unit.sim.models import cancellation, fails, lost_update, narrow
 
 
