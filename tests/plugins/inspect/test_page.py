@@ -56,7 +56,8 @@ def test_the_page_stands_alone(page: Path) -> None:
     assert {len(each) for each in series} == {len(figures["times"])}
     assert figures["times"] == sorted(figures["times"])
     assert any(row["name"] == "blocker" and row["longest"] >= 0.3 for row in figures["slowest"])
-    assert (figures["events"][0]["task"], figures["events"][0]["cause"]) == ("blocker", "blocked")
+    # Beside other programs a stall of it may be one for want of a processor.
+    assert ("blocker", "blocked") in {(event["task"], event["cause"]) for event in figures["events"]}
     assert {site["count"] for site in figures["sites"] if site["place"].endswith("in query")} == {2}
     assert all(0.0 <= value <= 1.0 for values in figures["phases"].values() for value in values)
 
