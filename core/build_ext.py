@@ -15,9 +15,8 @@ install without `require` removes them. A wheel leaves nothing behind: the roots
 temporary directory and compiled there, by a child process, so that Cython sees relative paths (which
 tracebacks show) and setuptools' patches of distutils stay out of hatchling.
 
-Two interpreters get the pure build under `auto`, with a message: PyPy, which runs extensions through an emulation of
-CPython's C API and so gains nothing (`require` fails), and free-threaded CPython, whose GIL is enabled again by an
-extension that was not made for it (`require` compiles).
+PyPy gets the pure build under `auto`, with a message: it runs extensions through an emulation of CPython's C API and so
+gains nothing. `require` fails there.
 
 All modules are compiled or none is: a compiled module calls the others at the C level. What Cython adds to every module
 is compiled once, as `loopcore._cyutility`. Each finished module prints a line, `[12/67] kernel.task`; pip shows it
@@ -76,14 +75,12 @@ DIRECTIVES: Final = {
     "unraisable_tracebacks": False,
     # Futures and transports are not values to be pickled; the methods that Cython adds for it do not check their input.
     "auto_pickle": False,
+    # A loop's objects belong to its thread, and the few numbers that others read are atomic (_native/threads.h).
+    "freethreading_compatible": True,
 }
 COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
 """The start of a message: `loopcore/x.py:3:4: ...` from Cython, `loopcore/x.c:3:4: error: ...` from a C compiler."""
 NOT_CPYTHON: Final = "runs the pure build, which its own compiler speeds up; extensions are for CPython"
-FREE_THREADED: Final = (
-    "a compiled loopcore would switch the GIL on again in this free-threaded Python; "
-    f"{VARIABLE}=require compiles it all the same"
-)
 SELDOM: Final = """\
 static void __Pyx_AddTraceback(const char *, int, int, const char *) __attribute__((cold));
 struct _object; void _Py_Dealloc(struct _object *) __attribute__((cold));
@@ -158,12 +155,10 @@ def root_of(source: Path, module: Path) -> Path:
     return next(source / root for root, package in ROOTS.items() if module.parts[0] == package)
 
 
-def unsuited_interpreter(mode: str) -> str:
-    """Return why this interpreter gets no compiled modules under `mode`; empty if it does."""
+def unsuited_interpreter() -> str:
+    """Return why this interpreter gets no compiled modules; empty if it does."""
     if sys.implementation.name != "cpython":
         return f"{platform.python_implementation()} {NOT_CPYTHON}"
-    if mode == "auto" and sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return FREE_THREADED
     return ""
 
 
@@ -320,7 +315,7 @@ class CompileHook(BuildHookInterface):
             return f"{VARIABLE}=no"
         if not modules:
             return "no module has a .pxd"
-        unsuited = unsuited_interpreter(mode)
+        unsuited = unsuited_interpreter()
         if unsuited:
             return unsuited
         if editable and mode != "require":

@@ -3,7 +3,6 @@
 import importlib.util
 import platform
 import sys
-import sysconfig
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -24,28 +23,11 @@ def hook() -> ModuleType:
     return module
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, name: str, shown: str, no_gil: Any) -> None:
-    monkeypatch.setattr(sys, "implementation", SimpleNamespace(name=name))
-    monkeypatch.setattr(platform, "python_implementation", lambda: shown)
-    monkeypatch.setattr(sysconfig, "get_config_var", lambda _: no_gil)
-
-
-@pytest.mark.parametrize("mode", ["auto", "require"])
-def test_pypy_gets_the_pure_build_and_the_reason(hook: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    pretend(monkeypatch, "pypy", "PyPy", None)
-    assert hook.unsuited_interpreter(mode).startswith("PyPy runs the pure build")
-
-
-def test_a_free_threaded_python_is_compiled_for_on_request_only(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, "cpython", "CPython", 1)
-    assert "LOOPCORE_COMPILE=require" in hook.unsuited_interpreter("auto")
-    assert hook.unsuited_interpreter("require") == ""
-
-
-@pytest.mark.parametrize("mode", ["auto", "require"])
-def test_other_pythons_are_compiled_for(hook: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    pretend(monkeypatch, "cpython", "CPython", 0)
-    assert hook.unsuited_interpreter(mode) == ""
+def test_pypy_gets_the_pure_build_and_the_reason(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hook.unsuited_interpreter() == ""
+    monkeypatch.setattr(sys, "implementation", SimpleNamespace(name="pypy"))
+    monkeypatch.setattr(platform, "python_implementation", lambda: "PyPy")
+    assert hook.unsuited_interpreter().startswith("PyPy runs the pure build")
 
 
 def test_a_compiler_behind_a_cache_is_noted_by_its_own_name(

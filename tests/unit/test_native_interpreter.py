@@ -171,9 +171,7 @@ def test_clocks_and_numbers_are_pythons() -> None:
     assert before[1] <= ns <= time.monotonic_ns()
     assert half == interpreter.to_ns(1.5) == 1_500_000_000
     what = object()
-    for number in (0, 1, 2, 255, 256, 2**62):
-        expected = interpreter.identity(what), interpreter.bit_length(number), threading.get_ident()
-        assert native_functions.numbers(what, number) == expected
+    assert native_functions.numbers(what) == (interpreter.identity(what), threading.get_ident())
 
 
 def test_a_copy_of_the_context_is_a_copy() -> None:

@@ -180,17 +180,4 @@ loopcore_is_method(PyObject *method, PyObject *function, PyObject *owner)
     return PyMethod_Check(method) && PyMethod_GET_FUNCTION(method) == function && PyMethod_GET_SELF(method) == owner;
 }
 
-/* int.bit_length() of a number that is not negative. */
-static inline int
-loopcore_bit_length(long long number)
-{
-    unsigned long long left = (unsigned long long)number;
-    int bits = 0;
-    while (left) {
-        left >>= 1;
-        bits++;
-    }
-    return bits;
-}
-
 #endif

@@ -10,7 +10,6 @@ cdef extern from "loopcore/_native/interpreter.h":
     long long to_ns "loopcore_to_ns" (double seconds) noexcept
     Py_ssize_t identity "loopcore_identity" (object what) noexcept
     bint is_method "loopcore_is_method" (object method, object function, object owner) noexcept
-    int bit_length "loopcore_bit_length" (long long number) noexcept
     unsigned long get_ident "PyThread_get_thread_ident" () noexcept
     object copy_context "PyContext_CopyCurrent" ()
 

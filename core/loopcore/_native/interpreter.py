@@ -9,7 +9,6 @@ from typing import Any, Final
 
 __all__ = [
     "advance",
-    "bit_length",
     "call_in_context",
     "copy_context",
     "get_ident",
@@ -80,8 +79,3 @@ def is_method(method: Any, function: Any, owner: Any) -> bool:
 def to_ns(seconds: float) -> int:
     """Return `seconds` as whole nanoseconds."""
     return int(seconds * 1e9)
-
-
-def bit_length(number: int) -> int:
-    """Return the number of bits of `number`, which is not negative."""
-    return number.bit_length()

@@ -3,7 +3,11 @@
 The modules that test them have copies that their .pxd types as C integers.
 """
 
+import sys
 from typing import Final
+
+HAS_GIL: Final = "t" not in getattr(sys, "abiflags", "")
+"""Whether this Python was built with a GIL; a free-threaded one may switch it on, but need not."""
 
 CLOSED: Final = 1
 """`close` was called, or the loop's `__init__` never ran."""

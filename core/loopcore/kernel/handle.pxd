@@ -4,11 +4,7 @@ from loopcore.kernel.runnable cimport Runnable
 
 cdef int _SOON
 cdef int _TIMER
-cdef bint _THREADS_CANCEL
-cdef int _OWN_THREAD
-cdef int _ANY_THREAD
-cdef int _RUNNING
-cdef dict _waiting
+cdef bint _IS_SAFE
 
 
 cdef class Handle(Runnable):
@@ -17,15 +13,11 @@ cdef class Handle(Runnable):
     cdef public object _context
     cdef public object _loop
     cdef public bint _cancelled
-    cdef int _turn
     cdef public object _source_traceback
     cdef public str _repr
     cdef object __weakref__
 
     cpdef object _run(self)
-    cdef int _run_in_turn(self) except -1
-    cdef object _await_turn(self)
-    cdef int _end_waits(self) except -1
     cdef int _call(self) except -1
     cdef int _source(self) except -1
     cdef object _work(self)
@@ -33,6 +25,13 @@ cdef class Handle(Runnable):
     cpdef object _report(self, object exc)
     cpdef object cancel(self)
     cpdef list _describe(self)
+
+
+cdef class ThreadSafeHandle(Handle):
+    cdef object _lock
+
+    cpdef object _run(self)
+    cpdef object cancel(self)
 
 
 cdef class TimerHandle(Handle)
@@ -58,6 +57,7 @@ cdef class TimerHandle(Handle):
 
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
-cdef int allow_cancel_in_threads(Handle handle) except -1
+@cython.locals(handle=ThreadSafeHandle)
+cdef Handle make_posted(object callback, tuple args, object loop, object context)
 @cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(double when, object callback, tuple args, object loop, object context)

@@ -11,10 +11,11 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextvars import Context
-from threading import Lock
+from threading import RLock
 from typing import Any, Protocol
 
 from loopcore.hooks.sources import SOON, TIMER
+from loopcore.kernel.flags import HAS_GIL
 from loopcore.kernel.formatting import describe_callback, extract_stack
 from loopcore.kernel.runnable import Runnable
 
@@ -33,11 +34,6 @@ _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 """The marker by which old libraries, and mocks, declare a function a coroutine function."""
 
 _THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
-_THREADS_CANCEL = sys.version_info >= (3, 14)
-_OWN_THREAD, _ANY_THREAD, _RUNNING = range(3)
-"""Who may cancel a handle: its loop's thread only; any thread, and it is not running; any thread, and it is running."""
-_waiting: dict[int, list[Any]] = {}
-"""Locks that threads wait for until a handle, by id, has run."""
 
 
 class HandleOwner(Protocol):
@@ -62,7 +58,6 @@ class Handle(Runnable):
         "_context",
         "_loop",
         "_cancelled",
-        "_turn",
         "_source_traceback",
         "_repr",
         "__weakref__",
@@ -76,7 +71,6 @@ class Handle(Runnable):
         self._context: Context = copy_context() if context is None else context
         self._loop: HandleOwner = loop
         self._cancelled: bool = False
-        self._turn: int = _OWN_THREAD
         self._source_traceback: traceback.StackSummary | None = None
         self._repr: str | None = None
         if loop.get_debug():
@@ -84,39 +78,11 @@ class Handle(Runnable):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return asyncio.Handle if self._turn == _OWN_THREAD else _THREAD_SAFE_HANDLE
+        return asyncio.Handle
 
     def _run(self) -> None:
-        if self._turn != _OWN_THREAD:
-            self._run_in_turn()
-        elif not self._cancelled:
+        if not self._cancelled:
             self._call()
-
-    def _run_in_turn(self) -> None:
-        self._turn = _RUNNING  # before reading the flag; `cancel` sets the flag before it looks here
-        try:
-            if not self._cancelled:
-                self._call()
-        finally:
-            self._turn = _ANY_THREAD
-            if _waiting:
-                self._end_waits()
-
-    def _await_turn(self) -> None:
-        running: object = asyncio._get_running_loop()
-        if self._turn != _RUNNING or running is self._loop:
-            return  # it is not running, or cancels itself
-        ended = Lock()
-        ended.acquire()
-        _waiting.setdefault(id(self), []).append(ended)
-        if self._turn != _RUNNING:
-            self._end_waits()  # it has ended meanwhile, and may have looked for waits before this one was there
-            return
-        ended.acquire()
-
-    def _end_waits(self) -> None:
-        for ended in _waiting.pop(id(self), ()):
-            ended.release()
 
     def _source(self) -> int:
         return _SOON
@@ -146,14 +112,11 @@ class Handle(Runnable):
     def cancel(self) -> None:
         """Cancel the callback and release it with its arguments. Without effect if it has run or was cancelled.
 
-        Thread: the loop's own. From Python 3.14 on any thread may cancel a handle of `call_soon_threadsafe`: when this
-        returns, the callback is not running, unless it has cancelled itself (gh-126083).
+        Thread: the loop's own. See ThreadSafeHandle for those of `call_soon_threadsafe`.
         """
-        was_cancelled, self._cancelled = self._cancelled, True
-        if self._turn != _OWN_THREAD:
-            self._await_turn()
-        if was_cancelled:
+        if self._cancelled:
             return
+        self._cancelled = True
         if self._loop.get_debug():
             # Kept for messages: once the callback is gone, nothing else describes the handle.
             self._repr = repr(self)
@@ -161,9 +124,7 @@ class Handle(Runnable):
         self._args = None
 
     def cancelled(self) -> bool:
-        """Return whether `cancel` was called. Thread and waiting as for `cancel`."""
-        if self._turn != _OWN_THREAD:
-            self._await_turn()
+        """Return whether `cancel` was called."""
         return self._cancelled
 
     def get_context(self) -> Context:
@@ -185,6 +146,37 @@ class Handle(Runnable):
         if self._repr is not None:
             return self._repr
         return f"<{' '.join(self._describe())}>"
+
+
+class ThreadSafeHandle(Handle):
+    """A handle that any thread may cancel: when `cancel` returns, the callback is not running (gh-126083).
+
+    `call_soon_threadsafe` returns it where asyncio has one, from Python 3.14 on, and on a free-threaded Python.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None = None
+    ) -> None:
+        Handle.__init__(self, callback, args, loop, context)
+        self._lock: Any = RLock()  # not Lock: the callback may cancel its own handle
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return _THREAD_SAFE_HANDLE
+
+    def _run(self) -> None:
+        with self._lock:
+            Handle._run(self)
+
+    def cancel(self) -> None:
+        with self._lock:
+            Handle.cancel(self)
+
+    def cancelled(self) -> bool:
+        with self._lock:
+            return Handle.cancelled(self)
 
 
 class TimerKeeper:
@@ -283,6 +275,11 @@ class TimerHandle(Handle):
         return self._when > other._when or self == other if isinstance(other, TimerHandle) else NotImplemented
 
 
+PostedHandle = ThreadSafeHandle if sys.version_info >= (3, 14) or not HAS_GIL else Handle
+"""The class of what `call_soon_threadsafe` returns."""
+_IS_SAFE = PostedHandle is ThreadSafeHandle
+
+
 def make_handle(
     callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None
 ) -> Handle:
@@ -293,16 +290,27 @@ def make_handle(
     handle._context = copy_context() if context is None else context
     handle._loop = loop
     handle._cancelled = False
-    handle._turn = _OWN_THREAD
     handle._source_traceback = None
     handle._repr = None
     return handle
 
 
-def allow_cancel_in_threads(handle: Handle) -> int:
-    """Let other threads cancel `handle` at any moment, on the Pythons where asyncio does."""
-    handle._turn = _ANY_THREAD if _THREADS_CANCEL else _OWN_THREAD
-    return 0
+def make_posted(
+    callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None
+) -> Handle:
+    """Make a PostedHandle as its constructor does outside debug mode, without the cost of a constructor call."""
+    if not _IS_SAFE:
+        return make_handle(callback, args, loop, context)
+    handle = ThreadSafeHandle.__new__(ThreadSafeHandle)
+    handle._callback = callback
+    handle._args = args
+    handle._context = copy_context() if context is None else context
+    handle._loop = loop
+    handle._cancelled = False
+    handle._source_traceback = None
+    handle._repr = None
+    handle._lock = RLock()
+    return handle
 
 
 def make_timer(
@@ -319,7 +327,6 @@ def make_timer(
     timer._context = copy_context() if context is None else context
     timer._loop = loop
     timer._cancelled = False
-    timer._turn = _OWN_THREAD
     timer._source_traceback = None
     timer._repr = None
     timer._when = when

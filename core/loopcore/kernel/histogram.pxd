@@ -2,6 +2,7 @@ cimport cython
 
 cdef int _FLOOR_BITS
 cdef int _STEP_BITS
+cdef int _WHOLE
 cdef int _BUCKETS
 cdef int _LAST
 

@@ -12,13 +12,9 @@ try:
 except ImportError:
     from loopcore import _cython as cython
 
-if cython.compiled:
-    from cython.cimports.loopcore._native.interpreter import bit_length
-else:
-    from loopcore._native.interpreter import bit_length
-
 _FLOOR_BITS = 6  # the lowest 6 bits of a duration are ignored
 _STEP_BITS = 3  # 2**3 buckets for each doubling
+_WHOLE = 2 << _STEP_BITS  # the buckets below are as wide as the floor
 _BUCKETS = 256
 _LAST = _BUCKETS - 1
 
@@ -91,11 +87,12 @@ class Histogram:
         if duration_ns < 0:
             duration_ns = 0
         bucket = duration_ns >> _FLOOR_BITS
-        shift = bit_length(bucket) - _STEP_BITS - 1
-        if shift > 0:
-            bucket = (shift << _STEP_BITS) + (bucket >> shift)
-            if bucket > _LAST:
-                bucket = _LAST
+        shift = 0
+        while bucket >> shift >= _WHOLE:
+            shift += 1
+        bucket = (shift << _STEP_BITS) + (bucket >> shift)
+        if bucket > _LAST:
+            bucket = _LAST
         # Snapshots read in the opposite order: a duration in the sum is also in a bucket, one in a bucket in the
         # extremes.
         if self._min < 0 or duration_ns < self._min:

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.ready cimport ReadyQueue
 
@@ -12,9 +13,9 @@ cdef class Inbox:
     cdef object _append
     cdef object _popleft
     cdef object _wake
-    cdef bint _woken
-    cdef Py_ssize_t _posts_since_wake
-    cdef public long long wakes
+    cdef shared _woken
+    cdef shared _posts_since_wake
+    cdef shared _wakes
 
     cpdef object post(self, Handle handle, bint running)
     cpdef object interrupt(self)

@@ -4,8 +4,9 @@ Other threads append, the loop's thread drains, and the backend is woken once pe
 that finds the flag clear sets it and wakes the loop; the loop clears it *before* it drains, so a callback that arrives
 meanwhile wakes the loop again. A wake too many is harmless, a wake too few would hang.
 
-Safe without a lock: `deque.append` and `deque.popleft` are atomic, also on free-threaded builds, where each is a full
-barrier as well: if a poster appends and then finds the flag set, the loop sees its callback after it clears the flag.
+Safe without a lock of its own: `deque.append` and `deque.popleft` are atomic, without the GIL by a lock of the deque's,
+and the flag is read and written in one order with them: if a poster appends and then finds the flag set, the loop sees
+its callback after it clears the flag.
 """
 
 from collections import deque
@@ -22,7 +23,7 @@ _POSTS_BEFORE_YIELD = POSTS_BEFORE_YIELD  # compiled, a C integer
 class Inbox:
     """A queue with many writers and one reader."""
 
-    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_posts_since_wake", "wakes")
+    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_posts_since_wake", "_wakes")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._handles: deque[Handle] = deque()
@@ -33,11 +34,15 @@ class Inbox:
         """Set while there may be callbacks that the loop has not seen; the loop needs to check only this flag."""
         self._posts_since_wake: int = 0
         """Roughly, the posts since the flag was set: threads that count at the same time may lose some."""
-        self.wakes: int = 0
-        """How often the backend was woken; at most once per batch."""
+        self._wakes: int = 0
 
     def __len__(self) -> int:
         return len(self._handles)
+
+    @property
+    def wakes(self) -> int:
+        """How often the backend was woken; about once per batch."""
+        return self._wakes
 
     def post(self, handle: Handle, running: bool) -> None:
         """Append `handle`, and wake the loop, unless it was woken since it last drained.
@@ -53,7 +58,7 @@ class Inbox:
         else:
             self._woken = True
             self._posts_since_wake = 1
-            self.wakes += 1
+            self._wakes += 1
             try:
                 self._wake()
             except BaseException:
@@ -87,9 +92,9 @@ class Inbox:
 
     def discard(self) -> None:
         """Cancel the posted callbacks, for a closed loop, which will not drain them. Thread: any, several at a time."""
-        while self._handles:
+        while True:
             try:
                 handle = self._popleft()
             except IndexError:
-                return  # another thread was first
+                return
             handle.cancel()

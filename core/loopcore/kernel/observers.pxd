@@ -1,11 +1,12 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore.hooks.observer cimport Observer
 
 
 @cython.final
 cdef class Observers:
-    cdef readonly int wants
+    cdef readonly shared wants
     cdef list _made
     cdef tuple _present
     cdef Observer _sole

@@ -5,7 +5,8 @@ the next tick.
 
 `push` may be called in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that
 the garbage collector runs. So neither makes a call between reading its indices and writing them. For the same reason
-another thread may push, compiled and while it holds the GIL; and `pop` may run in the middle of its `push`.
+another thread may push, compiled and while it holds the GIL; and `pop` may run in the middle of its `push`. Without the
+GIL a critical section does the same (PEP 703): a finalizer that another thread's collection runs may wake a task.
 """
 
 from loopcore.hooks.observer import QUEUED
@@ -59,10 +60,11 @@ class ReadyQueue:
         """Put `runnable` at the end. Raises TypeError for None."""
         if runnable is None:  # compiled, None would pass for a Runnable
             raise TypeError("push() takes what is to be run, not None")
-        if self._count > self._limit:
-            self._prepare_for(runnable)
-        self._ring[(self._first + self._count) & self._mask] = runnable
-        self._count += 1
+        with cython.critical_section(self):
+            if self._count > self._limit:
+                self._prepare_for(runnable)
+            self._ring[(self._first + self._count) & self._mask] = runnable
+            self._count += 1
 
     def report_to(self, observers: Observers | None) -> None:
         """Tell `observers` of each entry that is pushed; None ends it."""
@@ -87,14 +89,15 @@ class ReadyQueue:
 
     def pop(self) -> Runnable | None:
         """Remove and return the oldest entry, or None if the queue is empty."""
-        if self._count == 0:
-            return None
-        runnable = self._ring[self._first]
-        self._ring[self._first] = None
-        self._first = (self._first + 1) & self._mask
-        self._count -= 1
-        if self._count == 0 and self._is_large:
-            self._shrink()
+        with cython.critical_section(self):
+            if self._count == 0:
+                return None
+            runnable = self._ring[self._first]
+            self._ring[self._first] = None
+            self._first = (self._first + 1) & self._mask
+            self._count -= 1
+            if self._count == 0 and self._is_large:
+                self._shrink()
         return cast(Runnable, runnable)  # type: ignore[no-any-return]  # a check would walk through its bases
 
     def take_only(self, runnable: Runnable) -> bool:

@@ -4,7 +4,7 @@
 dict and a WeakSet. The dict is written directly, which spares two Python calls for each step. The set is not written at
 all when loopcore is compiled: its tasks are in a separate list (`_native/tasks.h`), and an iteration over the set
 includes that list. From 3.14 on the registries are inside the interpreter, and asyncio's functions are the only way to
-write them.
+write them; without the GIL they are the only safe way, which is why a free-threaded 3.13 counts as a later one here.
 
 loopcore's own tasks are removed when they are done, not when they are collected: `all_tasks` omits done tasks anyway.
 Where a task is an `asyncio.Task` (loopcore.kernel.visible, from 3.14 on), the interpreter lists it when it is made and
@@ -21,10 +21,13 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
-_DIRECT = sys.version_info < (3, 14)
+from loopcore.kernel.flags import HAS_GIL
 
-LISTS_BY_ITSELF = _DIRECT and "t" not in getattr(sys, "abiflags", "")
-"""Whether compiled tasks can be in a separate list. Not without the GIL, which keeps that list consistent."""
+_IN_INTERPRETER = sys.version_info >= (3, 14)
+_DIRECT = not _IN_INTERPRETER and HAS_GIL
+
+LISTS_BY_ITSELF = _DIRECT
+"""Whether compiled tasks can be in a separate list."""
 
 _tasks = asyncio_tasks
 _swap_current_task: Any = getattr(asyncio_tasks, "_swap_current_task", None)
@@ -87,7 +90,7 @@ def as_running_loop(loop: Any) -> Iterator[None]:
     if host is loop:  # one of the loop's own callbacks runs the tick
         yield
         return
-    task = None if _DIRECT or host is None else enter_task(host, None)
+    task = None if not _IN_INTERPRETER or host is None else enter_task(host, None)
     asyncio_events._set_running_loop(loop)
     try:
         yield
@@ -104,7 +107,7 @@ def enlist(task: Any) -> None:
     """
     if task._registration:
         return  # `__init__` was called again
-    if _DIRECT:
+    if not _IN_INTERPRETER:
         reference = ref(task, _known._remove)
         _known.data.add(reference)
         task._registration = reference
@@ -116,7 +119,7 @@ def enlist(task: Any) -> None:
 
 def delist(task: Any) -> None:
     """Undo `enlist`."""
-    if _DIRECT:
+    if not _IN_INTERPRETER:
         _known.data.discard(task._registration)
     elif not task._is_seen:
         delist_elsewhere(task)

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.inbox cimport Inbox
@@ -52,13 +53,12 @@ cdef class Scheduler:
     cdef public Py_ssize_t _unflushed
     cdef readonly bint _watching
     cdef readonly bint _watching_transports
-    cdef int _slow_path_flags
+    cdef shared _slow_path_flags
     cdef bint _tick_observed
     cdef bint _has_phase_callbacks
     cdef bint _stopping
-    cdef bint _waiting
-    cdef readonly object _thread_id
-    cdef unsigned long _owner
+    cdef shared _waiting
+    cdef shared _owner
     cdef LoopClock _clock
     cdef CallbackRunner _runner
     cdef CallbackRunner _plain_runner

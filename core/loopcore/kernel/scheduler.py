@@ -12,7 +12,6 @@ it is not in debug mode, and no plugin watches handles.
 
 import asyncio
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -20,7 +19,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 from loopcore.hooks import observer
 from loopcore.hooks.sources import READY, SOURCES, THREADSAFE
 from loopcore.kernel import flags, phases
-from loopcore.kernel.handle import Handle, TimerHandle, check_callback
+from loopcore.kernel.handle import Handle, PostedHandle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.limits import FLUSH_LIMIT, MICROTASK_BUDGET, RECEIVE_LIMIT
 from loopcore.kernel.loop_clock import LoopClock
@@ -51,7 +50,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import get_ident
-    from cython.cimports.loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
+    from cython.cimports.loopcore.kernel.handle import make_handle, make_posted, make_timer
     from cython.cimports.loopcore.kernel.observed import begin_tick_observed, run_phases_observed, wait_observed
     from cython.cimports.loopcore.kernel.tick import (
         begin_tick,
@@ -63,7 +62,7 @@ if cython.compiled:
     )
 else:
     from loopcore._native.interpreter import get_ident
-    from loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
+    from loopcore.kernel.handle import make_handle, make_posted, make_timer
     from loopcore.kernel.observed import begin_tick_observed, run_phases_observed, wait_observed
     from loopcore.kernel.tick import (
         begin_tick,
@@ -95,8 +94,8 @@ class Scheduler:
         "_ready", "_timers", "_inbox", "_microtasks", "_phase_callbacks", "probes", "_stats", "_poller", "_readiness",
         "_completions", "_tasks", "slow_callback_duration", "flush_limit", "receive_limit", "_bytes_received",
         "_bytes_sent", "_unflushed", "_watching", "_watching_transports", "_slow_path_flags",
-        "_tick_observed", "_has_phase_callbacks", "_stopping", "_waiting", "_thread_id",
-        "_owner", "_clock", "_runner", "_plain_runner", "_observed_runner", "_observers", "_sampler", "_policy",
+        "_tick_observed", "_has_phase_callbacks", "_stopping", "_waiting", "_owner",
+        "_clock", "_runner", "_plain_runner", "_observed_runner", "_observers", "_sampler", "_policy",
         "_task_factory", "_immediates",
         "_flushes", "_closing", "_events", "_deferred_events", "_due", "_source", "_current_handle",
         "__weakref__",
@@ -145,8 +144,7 @@ class Scheduler:
         self._has_phase_callbacks: bool = False
         self._stopping: bool = False
         self._waiting: bool = False
-        self._thread_id: int | None = None
-        self._owner: int = 0  # the thread as a C integer, 0 for none: every post from another thread compares it
+        self._owner: int = 0  # the thread that runs the loop, 0 for none
         self._observers: Observers = Observers(self.probes)
         # Both are kept as long as the loop: the callback that a runner runs may make the loop choose the other.
         self._plain_runner: CallbackRunner = CallbackRunner(self)
@@ -186,6 +184,11 @@ class Scheduler:
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
     # State and settings
+
+    @property
+    def _thread_id(self) -> int | None:
+        """The thread that runs the loop, or None. Libraries know the attribute from asyncio."""
+        return self._owner or None
 
     @property
     def backend(self) -> "ReadinessBackend | CompletionBackend":
@@ -230,7 +233,7 @@ class Scheduler:
 
     def is_waiting(self) -> bool:
         """Return whether the loop is in its backend's wait (or a hook around it), not in a callback. Thread: any."""
-        return self._waiting and self._thread_id is not None
+        return bool(self._waiting and self._owner)
 
     def _count_ready(self) -> int:
         """Return how many callbacks are ready. Thread: any."""
@@ -298,8 +301,7 @@ class Scheduler:
         if self._slow_path_flags & ~_NOT_RUNNING:
             handle = self._make_checked_handle(callback, args, context, "threadsafe", "call_soon_threadsafe")
         else:
-            handle = make_handle(callback, args, self, context)
-        allow_cancel_in_threads(handle)
+            handle = make_posted(callback, args, self, context)
         if self._owner == get_ident():
             # In one order with `call_soon`, as in asyncio for a program on the loop's own thread.
             self._ready.push(handle)
@@ -480,7 +482,7 @@ class Scheduler:
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
     ) -> Handle:
         self._check_call(callback, method)
-        handle = Handle(callback, args, self, context)
+        handle = (PostedHandle if method == "call_soon_threadsafe" else Handle)(callback, args, self, context)
         if self._watching:
             announce_handle(self, handle, source)
         return handle
@@ -500,7 +502,7 @@ class Scheduler:
 
     def _check_thread(self) -> None:
         """In debug mode, refuse a call from another thread."""
-        if self._slow_path_flags & _DEBUG and self._thread_id is not None and self._thread_id != threading.get_ident():
+        if self._slow_path_flags & _DEBUG and self._is_elsewhere():
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
 
     def _empty_inbox_while_idle(self) -> None:
@@ -523,7 +525,6 @@ class Scheduler:
         No callback is lost then: those that have not run yet stay in the queue. The first tick polls.
         """
         try:
-            self._thread_id = threading.get_ident()
             self._owner = get_ident()
             self._slow_path_flags &= ~_NOT_RUNNING
             self._poller.poll_next()
@@ -545,7 +546,6 @@ class Scheduler:
         finally:
             self._stopping = False
             self._deferred_events = None  # they are reported again
-            self._thread_id = None
             self._owner = 0
             self._slow_path_flags |= _NOT_RUNNING
             if self._sampler is not None:
@@ -665,7 +665,7 @@ class Scheduler:
         if self._sampler is None:
             self._sampler = sampler
             self._note_observers()
-            if self._thread_id is not None:
+            if self._owner:
                 sampler.resume()
                 self._poller.poll_next()  # that poll opens the first window
         return meter
@@ -685,7 +685,7 @@ class Scheduler:
 
     def _note_plugins(self) -> None:
         """Adopt a changed set of plugins."""
-        if self._thread_id is not None and self._thread_id != threading.get_ident():
+        if self._is_elsewhere():
             self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in a thread of a pool
             return
         self._watching = self.probes.watching_handles

@@ -75,6 +75,6 @@ def clocks() -> tuple[float, int, int]:
     return interpreter.monotonic(), interpreter.monotonic_ns(), interpreter.to_ns(1.5)
 
 
-def numbers(what: object, number: int) -> tuple[int, int, int]:
-    """Return `identity(what)`, `bit_length(number)` and `get_ident()`."""
-    return interpreter.identity(what), interpreter.bit_length(number), interpreter.get_ident()
+def numbers(what: object) -> tuple[int, int]:
+    """Return `identity(what)` and `get_ident()`."""
+    return interpreter.identity(what), interpreter.get_ident()

@@ -1,0 +1,15 @@
+/* A number of a loop that other threads read, or write. The GIL makes a plain read or write of it one step, in one order
+ * with all others; without it, C11's atomic types do. A change such as `+=` is not one step in either case. */
+
+#ifndef LOOPCORE_THREADS_H
+#define LOOPCORE_THREADS_H
+
+#include <Python.h>
+
+#ifdef Py_GIL_DISABLED
+typedef _Atomic(long long) loopcore_shared;
+#else
+typedef long long loopcore_shared;
+#endif
+
+#endif

@@ -1,0 +1,4 @@
+# Declares threads.h. Interpreted, these numbers are Python's, and an attribute is read or written in one step.
+
+cdef extern from "loopcore/_native/threads.h":
+    ctypedef long long shared "loopcore_shared"
