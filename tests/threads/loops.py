@@ -1,15 +1,15 @@
 """Loops in several threads at once.
 
-LOOPCORE_THREADS_ROUNDS multiplies what each test does: 1 takes seconds for all of them, 100 is for a night. Everything is
-counted, nothing is timed; a test that waits in vain fails after PATIENCE seconds.
+LOOPCORE_THREADS_ROUNDS multiplies what each test does: by default all of them take seconds, with 100 a night. The work
+is counted, never timed; a test that waits in vain fails after PATIENCE seconds.
 """
 
 import asyncio
 import os
 import random
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 from tests.coroutines import PATIENCE as PATIENCE_OF_A_TEST
@@ -40,7 +40,14 @@ def together(factory: Factory, *mains: Main[T]) -> list[T]:
 
     with ThreadPoolExecutor(len(mains), thread_name_prefix="loop") as pool:
         jobs = [pool.submit(run, main) for main in mains]
-        return [job.result(PATIENCE) for job in jobs]
+        return results(jobs)
+
+
+def results(jobs: "Sequence[Future[T]]") -> list[T]:
+    """Return the results of all, or raise the first error, which may be why others wait in vain."""
+    for job in wait(jobs, PATIENCE, return_when=FIRST_EXCEPTION).done:
+        job.result()
+    return [job.result(0) for job in jobs]
 
 
 def each(factory: Factory, main: Callable[[int], Coroutine[Any, Any, T]], loops: int = LOOPS) -> list[T]:
@@ -54,7 +61,7 @@ async def meet(barrier: threading.Barrier) -> None:
 
 
 class Others:
-    """Loops that run in threads until the block ends, each with `main(number)` as its first task, if there is one."""
+    """Loops that run in threads until the block ends; in `loops` in the order in which they began."""
 
     def __init__(self, factory: Factory, loops: int = LOOPS) -> None:
         self.factory = factory
@@ -66,7 +73,7 @@ class Others:
         with asyncio.Runner(loop_factory=self.factory) as runner:
             loop = runner.get_loop()
             self.loops.append(loop)
-            self._begun.wait(PATIENCE)
+            loop.call_soon(self._begun.wait, PATIENCE)
             loop.run_forever()
 
     def run(self, number: int, work: Coroutine[Any, Any, T]) -> T:
@@ -88,11 +95,11 @@ class Others:
 
 
 class Threads:
-    """Threads without a loop: `start` runs a function in one of them. The block ends when all have, with their errors."""
+    """Threads without a loop: `start` runs a function in one. The block ends when all have, and raises their errors."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(16, thread_name_prefix="plain")
-        self._jobs: list[Any] = []
+        self._jobs: list[Future[object]] = []
 
     def start(self, function: Callable[..., object], *args: object) -> None:
         self._jobs.append(self._pool.submit(function, *args))
@@ -101,10 +108,9 @@ class Threads:
         return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        self._pool.shutdown(wait=error is None, cancel_futures=True)
         if error is None:
-            for job in self._jobs:
-                job.result(PATIENCE)
+            results(self._jobs)
+        self._pool.shutdown(wait=error is None, cancel_futures=True)
 
 
 def content(*seed: object, size: int) -> bytes:

@@ -115,10 +115,7 @@ def test_each_connection_gets_its_own_bytes(factory: Factory, way: str, tmp_path
             await meet(ready)
             sent = [content(way, number, client, size=SIZE) for client in range(CONNECTIONS)]
             answers = await asyncio.gather(
-                *[
-                    converse(way, addresses[(number + client) % LOOPS], tls[1], what)
-                    for client, what in enumerate(sent)
-                ]
+                *[converse(way, addresses[(number + client) % LOOPS], tls[1], what) for client, what in enumerate(sent)]
             )
             assert answers == sent
             await meet(done)
