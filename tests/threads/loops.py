@@ -7,6 +7,7 @@ is counted, never timed; a test that waits in vain fails after PATIENCE seconds.
 import asyncio
 import os
 import random
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -18,6 +19,7 @@ T = TypeVar("T")
 Factory = Callable[[], asyncio.AbstractEventLoop]
 Main = Callable[[], Coroutine[Any, Any, T]]
 
+HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 ROUNDS = int(os.environ.get("LOOPCORE_THREADS_ROUNDS", "1"))
 LOOPS = 4
 PATIENCE = PATIENCE_OF_A_TEST * 3 * max(1, ROUNDS)
@@ -30,7 +32,7 @@ async def bounded(work: Awaitable[T]) -> T:
 
 
 def together(factory: Factory, *mains: Main[T]) -> list[T]:
-    """Run each on a loop of its own in a thread of its own, all at the same time; return what they return."""
+    """Run each on its own loop in its own thread, all at the same time; return their results."""
     begin = threading.Barrier(len(mains))
 
     def run(main: Main[T]) -> T:
@@ -44,7 +46,7 @@ def together(factory: Factory, *mains: Main[T]) -> list[T]:
 
 
 def results(jobs: "Sequence[Future[T]]") -> list[T]:
-    """Return the results of all, or raise the first error, which may be why others wait in vain."""
+    """Return the results of all, or raise the first error, which may be why others still wait."""
     for job in wait(jobs, PATIENCE, return_when=FIRST_EXCEPTION).done:
         job.result()
     return [job.result(0) for job in jobs]

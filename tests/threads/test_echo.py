@@ -104,7 +104,7 @@ async def converse(way: str, address: Any, tls: ssl.SSLContext | None, sent: byt
 
 @pytest.mark.parametrize("way", ["tcp", "buffered", pytest.param("unix", marks=unix), "tls"])
 def test_each_connection_gets_its_own_bytes(factory: Factory, way: str, tmp_path: Path) -> None:
-    """Each loop serves, and each has clients of its own server and of its neighbour's, in another thread."""
+    """Each loop serves, and connects to its own server and to its neighbour's, in another thread."""
     addresses: dict[int, Any] = {}
     ready, done = threading.Barrier(LOOPS), threading.Barrier(LOOPS)
     tls = (server_context(), client_context()) if way == "tls" else (None, None)

@@ -193,7 +193,7 @@ def test_a_post_to_a_loop_that_closes_is_refused_or_dropped_but_never_hangs(fact
 
 
 def test_futures_are_completed_across_loops(factory: Factory) -> None:
-    """Each loop waits for a future of its own that its neighbour completes, through its loop."""
+    """Each loop waits for a future that its neighbour completes, by a post to it."""
     places: list[tuple[Any, Any]] = [(None, None)] * LOOPS
     barrier = threading.Barrier(LOOPS)
 

@@ -48,7 +48,7 @@ class Work:
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of its own for the sockets of inspect."""
+    """A folder for the sockets of inspect."""
     with socket_folder() as path:
         monkeypatch.setenv("LOOPCORE_INSPECT_DIR", str(path))
         yield path
