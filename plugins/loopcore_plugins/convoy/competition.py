@@ -30,13 +30,13 @@ class Competition(Observer):
     loop had nothing to do.
     """
 
-    def __init__(self, loop: "Loop", interval: float, hold: float) -> None:
+    def __init__(self, interval: float, hold: float) -> None:
         super().__init__(WAIT_ENDS)
         self.interval = interval
         self.hold = hold
         self.periods = 0
         """How often the interval was requested."""
-        self._loop = loop
+        self._loop: Loop | None = None
         self._next_look = float("inf")  # not in a run
         self._looked = self._process = self._own = 0.0
         self._review: Any = None  # the timer, while there is a request
@@ -45,8 +45,9 @@ class Competition(Observer):
         self._seen = False
         self._waits = 0
 
-    def begin(self) -> None:
-        """A run of the loop begins, in the calling thread."""
+    def begin(self, loop: "Loop") -> None:
+        """A run of `loop` begins, in the calling thread."""
+        self._loop = loop
         SWITCH_INTERVAL.add_user(self)
         self._read_clocks()
 
@@ -54,11 +55,8 @@ class Competition(Observer):
         """The run is over. Idempotent."""
         self._next_look = float("inf")
         self._release()
-
-    def close(self) -> None:
-        """The loop is closed, or the plugin removed. Idempotent."""
-        self.end()
         SWITCH_INTERVAL.remove_user(self)
+        self._loop = None
 
     def seconds(self) -> float:
         """Return for how long the interval was requested in all. Thread: any."""
@@ -77,25 +75,25 @@ class Competition(Observer):
         if others < COMPETES * (self._looked - looked):
             return
         self._seen = True
-        if self._review is None:
+        if self._review is None and self._loop is not None:
             SWITCH_INTERVAL.request(self, self.interval)
             self.periods += 1
             self._requested = time.monotonic()
-            self._review_later()
+            self._review_later(self._loop)
 
     def _read_clocks(self) -> None:
         self._looked, self._process, self._own = time.monotonic(), time.process_time(), time.thread_time()
         self._next_look = self._looked + LOOK_EVERY
 
-    def _review_later(self) -> None:
+    def _review_later(self, loop: "Loop") -> None:
         self._seen = False
         self._waits = 0
-        self._review = self._loop.call_at(self._loop.time() + self.hold, self._review_request)
+        self._review = loop.call_at(loop.time() + self.hold, self._review_request, loop)
 
-    def _review_request(self) -> None:
+    def _review_request(self, loop: "Loop") -> None:
         self._look()
         if self._seen and self._waits > 1:  # one wait was for this timer
-            self._review_later()
+            self._review_later(loop)
         else:
             self._release()
 

@@ -42,7 +42,7 @@ class Convoy:
         if not _has_gil():
             logger.info("convoy has no effect: this Python runs without the GIL, and no thread waits for another")
             return None
-        self._loops[id(loop)] = Competition(loop, self.interval, self.hold)
+        self._loops[id(loop)] = Competition(self.interval, self.hold)
         return self._loops[id(loop)]
 
     @loopcore.hookimpl
@@ -55,7 +55,7 @@ class Convoy:
     def loopcore_run_started(self, loop: Any) -> None:
         """Begin to look for threads that compute."""
         if id(loop) in self._loops:
-            self._loops[id(loop)].begin()
+            self._loops[id(loop)].begin(loop)
 
     @loopcore.hookimpl
     def loopcore_run_stopped(self, loop: Any) -> None:
@@ -70,7 +70,7 @@ class Convoy:
 
     @loopcore.hookimpl
     def loopcore_plugin_unregistered(self, loop: Any) -> None:
-        """Restore the program's interval, for good."""
+        """Restore the program's interval."""
         self.loopcore_loop_closed(loop)
 
     @loopcore.hookimpl
@@ -78,7 +78,7 @@ class Convoy:
         """Forget the loop."""
         competition = self._loops.pop(id(loop), None)
         if competition is not None:
-            competition.close()
+            competition.end()
             self._periods += competition.periods
             self._seconds += competition.seconds()
 

@@ -5,7 +5,7 @@ A thread that wants the GIL waits for a switch interval before it asks the holde
 what is here: the shortest request counts, and the program's value returns with the last release.
 
 A program may set the interval itself. One that is at most as long as the request is not touched. One that was set while
-the interval was lowered stays, and the plugin leaves the interval alone until no loop uses it any more.
+the interval was lowered stays, and the plugin leaves the interval alone until no loop that uses it runs any more.
 
 Thread: any.
 """
@@ -27,7 +27,7 @@ class SwitchInterval:
         self._left_alone = False
 
     def add_user(self, user: object) -> None:
-        """Expect requests of `user`."""
+        """Expect requests of `user`, a run of a loop."""
         with self._lock:
             self._users.add(user)
 
