@@ -1,84 +1,71 @@
-"""Tasks of Celery that run coroutines on loopcore, in two ways.
+"""Tasks of Celery that are coroutines on loopcore. See loops.py for how they run.
 
-    celery -A jobs worker --pool prefork --concurrency 2
-    python -c 'import jobs; print(jobs.many.delay(3).get(timeout=10))'
-
-Celery does not use asyncio: its worker calls plain functions. `alone` makes a loop for each call, which is
-simple, and right if nothing outlives the call. `many` uses one loop that its process keeps running in a thread:
-objects that belong to a loop, such as a pool of connections, are then made once for a process.
+celery -A jobs worker --pool prefork --concurrency 2
+python -c 'import jobs; print(jobs.many.delay(3).get(timeout=10))'
 """
 
 import asyncio
 import os
-import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 from celery import Celery
-from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutdown
+from celery.utils.log import get_logger
+from loops import Loops
+from redis.asyncio import Redis
 
 import loopcore
-from loopcore.sync import block_on
 
-T = TypeVar("T")
+logger = get_logger(__name__)
 
-app = Celery(
-    "jobs",
-    broker=os.environ.get("JOBS_BROKER", "memory://"),
-    backend=os.environ.get("JOBS_RESULTS", "cache+memory://"),
+REDIS = os.environ.get("JOBS_REDIS", "redis://127.0.0.1:6379/0")
+
+app = Celery("jobs", broker=os.environ.get("JOBS_BROKER", REDIS), backend=os.environ.get("JOBS_RESULTS", REDIS))
+app.conf.update(
+    broker_connection_retry_on_startup=True,
+    task_acks_late=True,  # a task stays in the broker until it has ended ...
+    task_reject_on_worker_lost=True,  # ... also if its process is killed
+    worker_prefetch_multiplier=1,
 )
-app.conf.update(task_always_eager=False, broker_connection_retry_on_startup=True)
 folder = os.environ.get("JOBS_FOLDER")
 if folder:  # the broker filesystem://, for local testing
     app.conf.broker_transport_options = {
         "data_folder_in": folder,
         "data_folder_out": folder,
+        "polling_interval": 0.1,  # seconds
         "control_folder": os.path.join(folder, "control"),  # else it is one in the working directory
     }
 
 
-class Background:
-    """A loop that runs in a thread, from `start` to `stop`. One for each process."""
-
-    def __init__(self) -> None:
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Make the loop in this process, never before a fork, and run it."""
-        if self.loop is None:
-            self.loop = loopcore.new_event_loop()
-            self._thread = threading.Thread(target=self.loop.run_forever, name="jobs", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End the loop, and wait for its thread."""
-        if self.loop is not None and self._thread is not None:
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join()
-            self.loop.close()
-            self.loop = None
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine on the loop, and wait for its result."""
-        self.start()
-        return block_on(coroutine, loop=self.loop)
+@asynccontextmanager
+async def connections() -> AsyncIterator[Redis]:
+    """A pool of connections, which belongs to its loop: one for each process, closed when the process ends."""
+    async with Redis.from_url(REDIS, decode_responses=True) as redis:
+        yield redis
+    logger.info("the connections of process %d are closed", os.getpid())
 
 
-background = Background()
+loops = Loops(connections)
 
 
-@worker_process_init.connect  # in each child of the pool prefork
-@worker_ready.connect  # in the worker itself: the pools threads and solo have no children
-def start(sender: Any = None, **_: Any) -> None:
-    if "prefork" not in type(getattr(sender, "pool", None)).__module__:
-        background.start()
+@app.task(autoretry_for=(ConnectionError,), retry_backoff=True)
+@loops.task
+async def visit(page: str) -> int:
+    return int(await loops.shared.incr(page))
 
 
-@worker_process_shutdown.connect
-@worker_shutdown.connect
-def stop(**_: Any) -> None:
-    background.stop()
+@app.task(bind=True, soft_time_limit=60, time_limit=70)
+@loops.task
+async def follow(self: Any, name: str) -> None:
+    """Wait until there is a key `name`. However the task ends, the list `name:log` says that it cleaned up."""
+    redis, me = loops.shared, f"{self.request.id} {os.getpid()}"
+    await redis.rpush(f"{name}:log", f"began {me}")
+    try:
+        while not await redis.exists(name):
+            await asyncio.sleep(0.05)
+    finally:
+        await redis.rpush(f"{name}:log", f"ended {me}")
 
 
 async def where(wait: float = 0.001) -> str:
@@ -88,13 +75,12 @@ async def where(wait: float = 0.001) -> str:
 
 
 @app.task
-def alone() -> str:
-    return loopcore.run(where())
+@loops.task
+async def many(count: int) -> list[str]:
+    return await asyncio.gather(*(where() for _ in range(count)))
 
 
 @app.task
-def many(count: int) -> list[str]:
-    async def main() -> list[str]:
-        return await asyncio.gather(*(where() for _ in range(count)))
-
-    return background.run(main())
+def alone() -> str:
+    """Without `loops`: a loop for this call alone."""
+    return loopcore.run(where())

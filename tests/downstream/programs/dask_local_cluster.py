@@ -18,4 +18,5 @@ if __name__ == "__main__":
         assert client.submit(sum, [1, 2, 3]).result() == 6
         found = [client.sync(loop_class), client.run_on_scheduler(loop_class)]
         found += client.run(loop_class).values()
-        assert found == ["loopcore.loop"] * 4
+        found += client.run(loop_class, nanny=True).values()
+        assert found == ["loopcore.loop"] * 6
