@@ -186,7 +186,7 @@ class Operation:
         lock = self.subject.lock
         if isinstance(lock, LoopBinding):
             try:
-                lock.check()
+                cython.cast(LoopBinding, lock).check()
             except BaseException:
                 self.close()
                 raise
@@ -243,7 +243,7 @@ def attempt(subject: Subject, argument: Any) -> Any:
     """Perform the operation now, under the lock, and return the result, or PENDING."""
     lock = subject.lock
     if isinstance(lock, LoopBinding):
-        lock.check()
+        cython.cast(LoopBinding, lock).check()
         return subject.attempt(argument)
     with lock:
         return subject.attempt(argument)
