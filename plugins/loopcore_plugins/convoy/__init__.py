@@ -1,4 +1,4 @@
-"""Convoy: a loop stays responsive beside threads that hold the GIL. docs/reference/plugins/convoy.md."""
+"""Convoy: a loop stays responsive next to threads that hold the GIL. docs/reference/plugins/convoy.md."""
 
 from loopcore_plugins.convoy.plugin import Convoy
 

@@ -16,7 +16,7 @@ LONGEST = 1.0
 
 
 class Convoy:
-    """Keeps loops responsive beside threads that compute, by a shorter switch interval while there are any.
+    """Keeps loops responsive next to threads that compute, by a shorter switch interval while there are any.
 
     `interval`: the switch interval in seconds while other threads compute. A loop whose event has arrived waits about
     that long for the GIL, for each thread that computes.
@@ -25,7 +25,7 @@ class Convoy:
     Without the GIL the plugin does nothing. Raises UsageError for invalid options.
     """
 
-    def __init__(self, *, interval: float = 0.0001, hold: float = 1.0) -> None:
+    def __init__(self, *, interval: float = 0.0002, hold: float = 1.0) -> None:
         if not SHORTEST <= interval <= LONGEST:
             raise UsageError(f"interval must be a number of seconds from {SHORTEST} to {LONGEST}, not {interval}")
         if not 0 < hold < float("inf"):

@@ -3,17 +3,17 @@
     python tests/benchmarks/convoy/compare.py [PYTHON ...] [--seconds 3] [--rounds 3] [--threads 1]
         [--servers echo,uvicorn] [--loops asyncio,uvloop,rloop,loopcore,loopcore+convoy] [--intervals]
 
-A server with one connection runs in a process of its own, beside threads that compute in Python. A client in another
+A server with one connection runs in a separate process, next to threads that compute in Python. A client in another
 process sends 1 KiB to an echo protocol, or a GET to a uvicorn application (httptools), in two ways: `steady` pauses for
 2 ms after each answer, so that the loop has gone to sleep; `closed` sends the next request at once.
 
 Printed for each, as the median of the rounds: requests/s, the median and the 99th percentile of the answer's time in
-ms, and how much the threads computed, in percent of what they do beside an idle loop. The loops take turns.
+ms, and how much the threads computed, in percent of their work next to an idle loop. The loops take turns.
 `--intervals` compares switch intervals instead, set by hand, on loopcore.
 
 It measures the machine. Other programs that use its processors add their time slices (3 to 5 ms) to the percentiles,
-most of all when the thread that has the GIL is not on a processor. On a kernel that groups processes by session, root
-can give the benchmark precedence: `setsid -w sh -c 'echo -20 >/proc/self/autogroup; exec python ...'`.
+most of all when they keep the thread that has the GIL from running. As root on Linux, `chrt -r 5 python ...` gives
+server and client real-time priority; on two processors nothing else gets much of one meanwhile.
 """
 
 import argparse
@@ -66,7 +66,7 @@ print(json.dumps([len(times) / seconds, times[len(times) // 2] * 1e3, times[len(
 """ % (WARM_UP,)  # noqa: UP031 - the braces of an f-string would have to be doubled
 
 
-# The server, in a process of its own
+# The server, in a separate process
 
 
 class Echo(asyncio.Protocol):
@@ -104,7 +104,7 @@ async def listen(kind: str) -> int:
 
 
 class Computing:
-    """Threads that compute until the process ends, and a count of what they have done."""
+    """Threads that compute until the process ends, and a count of their work."""
 
     def __init__(self, threads: int) -> None:
         self.done = [0] * threads

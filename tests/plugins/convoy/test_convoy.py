@@ -1,4 +1,4 @@
-"""The plugin `convoy`: the switch interval is short while other threads compute beside a loop, and else the program's.
+"""The plugin `convoy`: the switch interval is short while other threads compute next to a loop, and else the program's.
 
 What a thread uses of the processor is not a test's to decide, so the clocks are read from a table.
 """
