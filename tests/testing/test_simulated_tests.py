@@ -30,7 +30,7 @@ async def two_clients_of_one_server():
     got = []
 
     async def serve(reader, writer):
-        got.append(await reader.read(100))
+        got.append(await reader.readline())
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -42,16 +42,16 @@ async def two_clients_of_one_server():
         writer.close()
 
     async with server:
-        await asyncio.gather(send(b"first"), send(b"second"))
+        await asyncio.gather(send(b"first\\n"), send(b"second\\n"))
     return got
 
 
 async def race():
-    assert await two_clients_of_one_server() == [b"first", b"second"]
+    assert await two_clients_of_one_server() == [b"first\\n", b"second\\n"]
 
 
 async def no_race():
-    assert sorted(await two_clients_of_one_server()) == [b"first", b"second"]
+    assert sorted(await two_clients_of_one_server()) == [b"first\\n", b"second\\n"]
 """
 # A kind of test: the plugin that it needs, and its text with the name of a coroutine left out.
 KINDS = {
@@ -307,6 +307,74 @@ def test_the_level_says_which_orders_are_tried(level: str, outcome: str, run: Ru
         again = run(WAKES, test, "--loopcore-sim-replay", token)  # the token has the level
         assert "1 failed" in again
         assert "this is not the run of the token" not in again
+
+
+PARTS = """
+import asyncio
+import socket
+
+
+async def received(receive, sent=b"0123456789"):
+    async def serve(reader, writer):
+        writer.write(sent)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        try:
+            return await receive(reader)
+        finally:
+            writer.close()
+
+
+def test_one_read_is_a_message():
+    assert asyncio.run(received(lambda reader: reader.read(10))) == b"0123456789"
+
+
+def test_reads_until_the_message_is_whole():
+    assert asyncio.run(received(lambda reader: reader.readexactly(10))) == b"0123456789"
+
+
+def sent(send):
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as sock:
+        sock.setblocking(False)
+        receiver, _ = listener.accept()
+        send(sock, b"0123456789")
+        sock.shutdown(socket.SHUT_WR)
+        with receiver:
+            return b"".join(iter(lambda: receiver.recv(100), b""))
+
+
+def send_all(sock, data):
+    while data:
+        data = data[sock.send(data) :]
+
+
+def test_one_send_takes_all():
+    assert sent(lambda sock, data: sock.send(data)) == b"0123456789"
+
+
+def test_sends_until_all_is_taken():
+    assert sent(send_all) == b"0123456789"
+"""
+
+
+def test_program_that_takes_one_read_or_send_for_a_message_is_found(run: Run) -> None:
+    said = run(PARTS, "--loopcore-sim", "--seeds", "200", "-rA", "--tb=short")
+    assert sorted(re.findall("^PASSED .*::(.*)", said, re.MULTILINE)) == [
+        "test_reads_until_the_message_is_whole",
+        "test_sends_until_all_is_taken",
+    ]
+    assert sorted(re.findall("^FAILED .*::(\\w+)", said, re.MULTILINE)) == [
+        "test_one_read_is_a_message",
+        "test_one_send_takes_all",
+    ]
+    assert "differ from asyncio's own order:\n  - split: '0123456789' from main to main: " in said
+    assert "differ from asyncio's own order:\n  - short write from main to main: " in said
+    replays = re.findall(r"pytest (\S+) --loopcore-sim-replay (\S+)", said)
+    assert len(replays) == 2
+    for test, token in replays:
+        assert "1 failed" in run(PARTS, test, "--loopcore-sim-replay", token)
 
 
 def test_failure_in_asyncios_own_order_says_so(run: Run) -> None:

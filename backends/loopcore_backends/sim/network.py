@@ -26,6 +26,8 @@ SYN_RETRIES: Final = 6
 """A connect is repeated so often, after 1, 2, 4 ... seconds: ETIMEDOUT after 127 s."""
 LOOPBACK_DELAYS: Final = (0.0, 0.0001, 0.005, 0.05)
 LINK_DELAYS: Final = (0.001, 0.0001, 0.01, 0.1)
+SPLIT_PAUSE: Final = 0.0001
+"""Seconds between the packets of one write: the receiver runs in between."""
 TIME_WAIT: Final = 60_000_000_000
 """Nanoseconds that a port stays busy whose connection was closed from this side."""
 BROADCAST: Final = "255.255.255.255"
@@ -77,14 +79,19 @@ class Wire:
         self._boots = source.boots
         self.on_give_up: Callable[[], object] | None = None
 
-    def send(self, size: int, label: str, arrive: Callable[[], object], delay: float | None = None) -> None:
-        """Have `arrive` called when this, of `size` bytes, has come to the other end: after `delay`, or one drawn."""
+    def send(
+        self, size: int, label: str, arrive: Callable[[], object], delay: float | None = None, pause: float = 0.0
+    ) -> None:
+        """Have `arrive` called when this, of `size` bytes, has come to the other end: after `delay`, or one drawn.
+
+        It comes at least `pause` seconds after what was sent before it.
+        """
         if delay is None:
             delay = self._network.delay(self.source, self.target, size, label, retransmits=True)
-        if not delay and not self._under_way and not self._network.is_cut(self.source, self.target):
+        if not delay and not pause and not self._under_way and not self._network.is_cut(self.source, self.target):
             arrive()
             return
-        self._last_arrival = max(self._last_arrival, self._world.now + delay)
+        self._last_arrival = max(self._last_arrival, self._world.now + delay) + pause
         self._under_way.append((self._last_arrival, arrive, label))
         if len(self._under_way) == 1:
             self._await_first()
