@@ -377,6 +377,32 @@ def test_program_that_takes_one_read_or_send_for_a_message_is_found(run: Run) ->
         assert "1 failed" in run(PARTS, test, "--loopcore-sim-replay", token)
 
 
+ITSELF = """
+from loopcore import sim
+
+
+async def answer():
+    return 42
+
+
+def test_runs_a_simulation():
+    assert sim.run(answer) == 42
+
+
+def test_fails_in_a_simulation():
+    assert sim.run(answer) == 43
+"""
+
+
+def test_test_that_simulates_itself_runs_as_without_the_option(run: Run) -> None:
+    said = run(RACE + ITSELF + KINDS["run"][1].format("no_race"), "--loopcore-sim", "--seeds", "3", "--tb=short")
+    assert "1 failed, 2 passed" in said
+    assert "assert 42 == 43" in said
+    assert "loopcore-sim: 3 tests, 5 schedules, " in said
+    assert "loopcore-sim: 2 of them ran as without the option: they start simulations themselves" in said
+    assert "simulations do not nest" not in said
+
+
 def test_failure_in_asyncios_own_order_says_so(run: Run) -> None:
     said = run(RACE + OTHERS, "--loopcore-sim", "-k", "deadlock", "--tb=short")
     assert "loopcore-sim: failed with seed 0, asyncio's own order; no other schedule is needed: pytest " in said
@@ -405,6 +431,16 @@ def test_timer_of_pytest_timeout_measures_real_time(only: str, run: Run) -> None
     said = run(program, "--loopcore-sim", "-p", "pytest_timeout", "--timeout=3", "-o", f"timeout_func_only={only}")
     assert "Timeout (>3.0s) from pytest-timeout" in said
     assert "1 failed, 1 passed" in said
+
+
+def test_replay_of_another_run_fails_although_the_test_passes(run: Run) -> None:
+    program = "from loopcore import sim\n\ndef test_it():\n    assert not sim.choose({}, {!r})\n"
+    said = run(program.format(2, "it breaks"), "--loopcore-sim", "--seeds", "50")
+    (token,) = re.findall(r"--loopcore-sim-replay (\S+)", said)
+    assert "1 failed" in run(program.format(2, "it breaks"), "--loopcore-sim-replay", token)
+    changed = run("def test_it():\n    pass\n", "--loopcore-sim-replay", token, "--tb=short")
+    assert "1 error" in changed or "1 failed" in changed, changed
+    assert "this is not the run of the token: the run ended after 0 choices" in changed
 
 
 def test_replay_refuses_several_tests_and_other_words(run: Run) -> None:

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from loopcore.errors import UsageError
+from loopcore.sim.arguments import checked_seed
 from loopcore.sim.tape import Choice, Fifo, Random, Replay, Strategy, fitted, stream
 
 __all__ = ["Coverage", "DelayBounded", "Fifo", "Pct", "Random", "Replay", "mixed"]
@@ -68,7 +69,7 @@ class Pct:
 
 def mixed(seed: int) -> Strategy:
     """The strategy of `seed`: asyncio's own order for 0; then `Random` and `Pct` in turn, with drawn parameters."""
-    if seed == 0:
+    if checked_seed(seed) == 0:
         return Fifo()
     if seed % 2:
         return Random(seed)

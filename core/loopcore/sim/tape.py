@@ -22,6 +22,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from loopcore.errors import UsageError
+from loopcore.sim.arguments import checked_seed
 
 __all__ = ["Choice", "Fifo", "Level", "Random", "Replay", "Strategy", "Tape", "stream"]
 
@@ -36,6 +37,10 @@ class Level(IntEnum):
     program relies on this order, which is correct today and breaks under another scheduler."""
     ALL = 2
     """Also the order of any two ready callbacks. A failure may be impossible on asyncio; take it as a hint."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Level":
+        raise UsageError(f"a level is sim.Level.IO, sim.Level.WAKE or sim.Level.ALL, not {value!r}")
 
 
 class Choice(NamedTuple):
@@ -176,8 +181,7 @@ class Tape:
     """
 
     def __init__(self, strategy: Strategy | None = None, *, seed: int = 0, level: Level = Level.IO) -> None:
-        if seed < 0:
-            raise UsageError(f"a seed is 0 or more, this is {seed}")
+        checked_seed(seed)
         self.strategy: Strategy = Random(seed) if strategy is None else strategy
         self.seed = seed
         self.level = Level(level)
@@ -268,6 +272,8 @@ _PREFIX = "sim1_"  # the version of the format; a letter first, so that a comman
 
 
 def _decode(text: str) -> list[int]:
+    if not isinstance(text, str):
+        raise UsageError(f"a replay token is a string that starts with {_PREFIX!r}, not {text!r}")
     text = text.strip()
     version = re.match(r"sim(\d+)_", text)
     if version is None:
