@@ -57,6 +57,11 @@ async def no_race():
 KINDS = {
     "run": ("", "def test_it():\n    asyncio.run({}())"),
     "runner": ("", "def test_it():\n    with asyncio.Runner() as runner:\n        runner.run({}())"),
+    "loopcore": ("", "def test_it():\n    import loopcore\n\n    loopcore.run({}())"),
+    "loop class": (
+        "",
+        "def test_it():\n    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as it:\n        it.run({}())",
+    ),
     "unittest": (
         "",
         "class TestIt(unittest.IsolatedAsyncioTestCase):\n    async def test_it(self):\n        await {}()",
