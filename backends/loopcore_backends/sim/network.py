@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GIVES_UP_AFTER: Final = 924.0
 """Seconds after which TCP gives a connection up whose peer does not answer (tcp_retries2 of Linux)."""
 RETRANSMITS_AFTER: Final = 0.2
+RETRANSMITS_AT_LEAST_EVERY: Final = 120.0
+"""TCP_RTO_MAX of Linux."""
 SYN_ACK_RETRIES: Final = 5
 """A listener whose queue is full answers a connect five times more, after 1, 2, 4 ... seconds, then forgets it."""
 SYN_RETRIES: Final = 6
@@ -43,9 +45,9 @@ class Link:
     def __init__(self, delays: tuple[float, ...]) -> None:
         self.delays = delays
         self.loss = 0.0
-        """The share of packets that are lost."""
+        """The probability with which a packet is lost."""
         self.duplicates = 0.0
-        """The share of datagrams that arrive twice."""
+        """The probability with which a datagram arrives twice."""
         self.bandwidth: float | None = None
         """Bytes a second; None for no limit."""
         self.is_cut = False
@@ -164,21 +166,17 @@ class Network:
             delay += link.free_at - self.world.now
         if link.loss:
             again = RETRANSMITS_AFTER
-            while self._is_drawn(link.loss, f"loss: {label}"):
+            while self.world.tape.happens(link.loss, f"loss: {label}"):
                 if not retransmits:
                     return -1.0
                 delay += again
-                again *= 2
+                again = min(2 * again, RETRANSMITS_AT_LEAST_EVERY)
         return delay
 
     def is_doubled(self, source: "Host", target: "Host", label: str) -> bool:
         """Draw whether a datagram arrives twice."""
         share = self.link(source, target).duplicates
-        return bool(share) and self._is_drawn(share, f"twice: {label}")
-
-    def _is_drawn(self, share: float, label: str) -> bool:
-        n = max(2, round(1 / share))
-        return self.world.tape.choose(n, label) == n - 1
+        return bool(share) and self.world.tape.happens(share, f"twice: {label}")
 
     def cut(self, source: "Host", target: "Host") -> None:
         """Let nothing arrive from `source` at `target`."""

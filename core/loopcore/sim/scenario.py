@@ -78,10 +78,10 @@ def link(
 ) -> None:
     """Set how packets go from one host to another, by name; None leaves a setting unchanged.
 
-    `delays`: seconds that a packet may take, the usual value first; the tape chooses. `loss`: about the share of
-    packets that may be lost; TCP sends them again, later. `duplicates`: the same for datagrams that arrive twice. Which
-    ones, and how many, the search decides: no run need have that share. `bandwidth`: bytes a
-    second. Without a call a packet takes 1 ms, or 0.1, 10 or 100 ms.
+    `delays`: seconds that a packet may take, the usual value first; the tape chooses. `loss`: the probability that a
+    packet is lost; TCP sends it again, later. `duplicates`: the probability that a datagram arrives twice. Both hold in
+    every random run but that of seed 0, which loses nothing; the search "bounded" tries both answers for each packet.
+    `bandwidth`: bytes a second. Without a call a packet takes 1 ms, or 0.1, 10 or 100 ms.
     """
     if delays is not None and (not delays or not all(isinstance(each, (int, float)) and each >= 0 for each in delays)):
         raise UsageError(f"delays are seconds, one or more, none below 0: {delays!r}")

@@ -100,6 +100,16 @@ class Random:
             return 0
         return 1 + int(self._random() * (n - 1))
 
+    def chance(self, probability: float, label: str) -> bool:
+        """Answer whether something of this probability happens, in any run: there is no rate to it."""
+        return self._random() < probability
+
+
+def chance_of(strategy: Strategy, probability: float, label: str) -> int:
+    """Return 1 if something of this probability happens, as `strategy` answers, and 0 if not."""
+    chance = getattr(strategy, "chance", None)
+    return strategy.next(2, label, ()) if chance is None else int(chance(probability, label))
+
 
 class _Made(NamedTuple):
     """What an earlier run was asked at a position: as much of it as is known."""
@@ -197,6 +207,13 @@ class Tape:
             return 0
         return self._record(n, label, ())
 
+    def happens(self, probability: float, label: str) -> bool:
+        """Choose whether something happens that has this probability, such as the loss of a packet.
+
+        Random searches draw it with that probability; a strategy without a method `chance` answers as to `choose(2)`.
+        """
+        return self._kept(2, label, (), chance_of(self.strategy, probability, label)) == 1
+
     def pick(self, keys: Sequence[str], label: str) -> int:
         """Choose which of the actors `keys` goes next: an index into `keys`, which are in asyncio's order."""
         if len(keys) <= 1:
@@ -204,7 +221,9 @@ class Tape:
         return self._record(len(keys), label, tuple(keys))
 
     def _record(self, n: int, label: str, keys: tuple[str, ...]) -> int:
-        value = self.strategy.next(n, label, keys)
+        return self._kept(n, label, keys, self.strategy.next(n, label, keys))
+
+    def _kept(self, n: int, label: str, keys: tuple[str, ...], value: int) -> int:
         if not 0 <= value < n:
             raise UsageError(f"{self.strategy!r} answered {value} to {label!r}; answer from 0 to {n - 1}")
         self.choices.append(Choice(label, n, value, keys))

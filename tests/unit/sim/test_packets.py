@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -102,3 +103,45 @@ def test_a_write_that_does_not_block_may_take_a_part(write: Callable[[socket.soc
 def test_a_program_whose_writes_are_split_is_deterministic() -> None:
     main = one_message(lambda reader: reader.readexactly(len(MESSAGE)), "server")
     assert [found for seed in range(50) if (found := sim.diverges(main, seed)) is not None] == []
+
+
+async def datagrams(count: int) -> int:
+    """Send datagrams to a host that loses 3 of 10; return how many arrive."""
+    sim.link("main", "main", loss=0.3, delays=[0.0])
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.bind(("127.0.0.1", 5000))
+        receiver.setblocking(False)
+        arrived = 0
+        for _ in range(count):
+            sender.sendto(b"x", ("127.0.0.1", 5000))
+            with suppress(BlockingIOError):
+                arrived += len(receiver.recv(10))
+        return arrived
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_loss_has_its_probability_in_every_random_run(seed: int) -> None:
+    assert 600 < sim.run(lambda: datagrams(1000), seed=seed) < 800
+
+
+def test_asyncios_own_order_loses_nothing() -> None:
+    assert sim.run(lambda: datagrams(100)) == 100
+
+
+def test_a_loss_is_a_choice_that_is_shrunk_replayed_and_tried() -> None:
+    async def main() -> None:
+        assert await datagrams(10) > 7
+
+    found = sim.search(main).failure
+    assert found is not None
+    assert len(found.changes) == 3
+    assert "loss: datagram 'x' from main to main" in sim.in_words(found)
+    with pytest.raises(AssertionError):
+        sim.replay(main, found.token)
+    tried = sim.search(main, by="bounded")  # two losses at the most
+    assert tried.is_exhausted
+    assert tried.runs == 1 + 10 + 45
+    assert sim.search(main, by="coverage").failure is not None
