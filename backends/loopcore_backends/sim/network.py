@@ -80,6 +80,8 @@ class Wire:
         """When the connection is given up, while something is held."""
         self._boots = source.boots
         self.on_give_up: Callable[[], object] | None = None
+        self.gives_up_after: Callable[[], float] = lambda: GIVES_UP_AFTER
+        """Seconds, asked when something is first held up."""
 
     def send(
         self, size: int, label: str, arrive: Callable[[], object], delay: float | None = None, pause: float = 0.0
@@ -108,7 +110,7 @@ class Wire:
         if self._network.is_cut(self.source, self.target):
             self._is_held = True
             self._network.held.append(self)
-            self._end = self._world.after(GIVES_UP_AFTER, self._give_up, "give up a connection")
+            self._end = self._world.after(self.gives_up_after(), self._give_up, "give up a connection")
             return
         _, arrive, _ = self._under_way.popleft()
         arrive()

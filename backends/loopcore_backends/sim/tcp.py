@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
-from loopcore_backends.sim.network import SPLIT_PAUSE, SYN_ACK_RETRIES, SYN_RETRIES, Wire, is_any
+from loopcore_backends.sim.network import GIVES_UP_AFTER, SPLIT_PAUSE, SYN_ACK_RETRIES, SYN_RETRIES, Wire, is_any
 from loopcore_backends.sim.streams import (
     BINARY,
     BOTH,
@@ -30,6 +30,7 @@ from loopcore_backends.sim.streams import (
 )
 
 _SENDS: Final = ("connected", "close wait")
+_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", 18)
 
 
 class TcpSocket(StreamSocket):
@@ -191,8 +192,9 @@ class TcpSocket(StreamSocket):
         other.peer, self.peer = self, other
         other._wire = Wire(network, listener.host, self.host)
         self._wire = Wire(network, self.host, listener.host)
-        self._wire.on_give_up = lambda: self.fail(errno.ETIMEDOUT)
-        other._wire.on_give_up = lambda: other.fail(errno.ETIMEDOUT)
+        for end, wire in ((self, self._wire), (other, other._wire)):
+            wire.on_give_up = partial(end.fail, errno.ETIMEDOUT)
+            wire.gives_up_after = end._user_timeout
         self.state = "connected"
         self._wire.send(
             0,
@@ -201,6 +203,11 @@ class TcpSocket(StreamSocket):
             network.link(self.host, listener.host).delays[0],
         )
         self.changed()
+
+    def _user_timeout(self) -> float:
+        """Return for how many seconds what was sent may stay unanswered (TCP_USER_TIMEOUT)."""
+        milliseconds: int = self.options.get((socket.IPPROTO_TCP, _USER_TIMEOUT), 0)
+        return milliseconds / 1000 or GIVES_UP_AFTER
 
     def _acknowledged(self, other: "TcpSocket", attempt: int) -> None:
         """Put `other` into the queue of this listener."""

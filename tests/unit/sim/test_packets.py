@@ -145,3 +145,26 @@ def test_a_loss_is_a_choice_that_is_shrunk_replayed_and_tried() -> None:
     assert tried.is_exhausted
     assert tried.runs == 1 + 10 + 45
     assert sim.search(main, by="coverage").failure is not None
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="an option of Linux")
+@pytest.mark.parametrize(("milliseconds", "seconds"), [(30_000, 30.0), (0, 924.0)])
+def test_tcp_user_timeout_ends_a_connection_whose_data_does_not_arrive(milliseconds: int, seconds: float) -> None:
+    async def serve() -> None:
+        server = await asyncio.start_server(lambda reader, writer: None, port=80)
+        await server.serve_forever()
+
+    async def main() -> float:
+        sim.host("server", serve)
+        await asyncio.sleep(1)
+        reader, writer = await asyncio.open_connection("server", 80)
+        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        sim.cut("main", "server")
+        before = sim.now()
+        writer.write(b"x")
+        with pytest.raises(TimeoutError):
+            await reader.read()
+        writer.close()
+        return sim.now() - before
+
+    assert sim.run(main) == pytest.approx(seconds, abs=0.1)
