@@ -15,6 +15,7 @@ import asyncio
 import os
 import socket
 import stat
+from collections.abc import Sequence
 from typing import Any
 
 from loopcore.group.part import Listening, ListenRequest
@@ -60,8 +61,9 @@ class ServerSockets:
 class Listeners:
     """All servers of a group."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, given: Sequence[socket.socket]) -> None:
         self._count = count
+        self._given = given
         self._making: dict[ListenRequest, asyncio.Task[ServerSockets]] = {}
         self._last = -1
         self._paths: dict[str, tuple[int, int]] = {}
@@ -80,6 +82,9 @@ class Listeners:
                 del self._making[request]  # the next member tries again
             raise
         server.users.add(index)
+        # Blocking or not is a property that copies share, and `dup` sets it as the original object has it.
+        for sock in server.of(index):
+            sock.setblocking(False)
         return Listening(server.number, [sock.dup() for sock in server.of(index)])
 
     def release(self, index: int, number: int) -> None:
@@ -117,6 +122,8 @@ class Listeners:
 
     async def _make(self, number: int, request: ListenRequest) -> ServerSockets:
         arguments = dict(request.arguments)
+        if request.family == "given":
+            return ServerSockets(number, [None] * self._count, [self._given[arguments["sock_index"]].dup()])
         if request.family == "unix":
             path = arguments["path"] = os.fspath(arguments["path"])
             sockets = await bind(asyncio.get_running_loop().create_unix_server, arguments)

@@ -245,7 +245,7 @@ def run_member(
     part: Part, control: socket.socket, receiver: socket.socket, senders: Sequence[socket.socket], memory_fd: int
 ) -> None:
     """Run a member: the main function of its process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its child processes would inherit
     _, cells = map_cells(memory_fd, cells_of(part.count) * _CELL)
     os.close(memory_fd)
     link = ProcessLink(part, control)

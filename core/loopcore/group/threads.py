@@ -59,7 +59,7 @@ class ThreadHost(Host):
                 return has_ended()
             try:
                 call: Future[Any] = call_on(self._life.loop, function, arguments)
-            except RuntimeError:
+            except (RuntimeError, AttributeError):  # the loop is closed, or not made yet
                 return has_ended()
             self._calls.add(call)
         call.add_done_callback(self._forget)
