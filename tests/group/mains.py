@@ -57,9 +57,9 @@ async def ignores_draining(member: Member) -> None:
     await asyncio.Event().wait()
 
 
-async def blocks_at_drain(member: Member) -> None:
-    """Blocks its loop for good when it is to end."""
-    await member.draining()
+async def blocks(member: Member) -> None:
+    """Blocks its loop for good."""
+    member.ready()
     threading.Event().wait()
 
 
@@ -214,7 +214,7 @@ released = threading.Event()
 
 
 async def blocks_until_released(member: Member) -> None:
-    await member.draining()
+    member.ready()
     released.wait()
 
 

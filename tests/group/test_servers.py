@@ -224,7 +224,7 @@ def test_a_killed_process_is_replaced_and_its_port_continues(caplog: pytest.LogC
 @pytest.mark.skipif(sys.platform == "win32", reason="processes")
 def test_a_blocked_process_is_killed(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loopcore.group.supervisor.GRACE", 0.0)
-    group = LoopGroup(mains.blocks_at_drain, loops=2, kind="processes")
+    group = LoopGroup(mains.blocks, loops=2, kind="processes")
     group.start()
     group.drain(timeout=0)
     assert group.exit_code == 1

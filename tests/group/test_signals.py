@@ -117,7 +117,7 @@ def test_the_members_end_with_the_process_of_their_group(run: Callable[..., Prog
 
 
 def test_a_blocked_member_ends_with_the_process_of_its_group(run: Callable[..., Program]) -> None:
-    program = run("processes", "blocks_at_drain", "0")
+    program = run("processes", "blocks", "0")
     program.process.kill()
     program.wait()
     assert program.process.stdout is not None
@@ -138,7 +138,7 @@ def test_a_member_process_that_gets_sigterm_is_replaced(run: Callable[..., Progr
 
 
 def test_a_blocked_thread_does_not_keep_the_process(run: Callable[..., Program]) -> None:
-    program = run("threads", "blocks_at_drain", "0")
+    program = run("threads", "blocks", "0")
     program.process.send_signal(signal.SIGTERM)
     assert program.wait() == 1
     assert program.process.stderr is not None

@@ -18,6 +18,7 @@ import stat
 from collections.abc import Sequence
 from typing import Any
 
+from loopcore.group.errors import GroupError
 from loopcore.group.part import Listening, ListenRequest
 
 
@@ -66,10 +67,13 @@ class Listeners:
         self._given = given
         self._making: dict[ListenRequest, asyncio.Task[ServerSockets]] = {}
         self._last = -1
+        self._is_closed = False
         self._paths: dict[str, tuple[int, int]] = {}
 
     async def listen(self, index: int, request: ListenRequest) -> Listening:
         """Return copies of the sockets of member `index`. The first member that asks has them bound for all."""
+        if self._is_closed:
+            raise GroupError("the group is ending and makes no more servers; see Member.is_draining")
         making = self._making.get(request)
         if making is None:
             self._last += 1
@@ -100,7 +104,8 @@ class Listeners:
                 self._close(request, server)
 
     def close(self) -> None:
-        """Close all servers."""
+        """Close all servers, and make no more."""
+        self._is_closed = True
         for request, server in self._made():
             self._close(request, server)
         for making in self._making.values():

@@ -25,8 +25,8 @@ from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any, Final
 
 from loopcore.errors import UsageError
-from loopcore.group.host import Host, Needs, Outcome, code_of, has_ended
-from loopcore.group.life import Life, call_on, here
+from loopcore.group.host import Host, Needs, Outcome, code_of
+from loopcore.group.life import Life, here
 from loopcore.group.load import LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import SocketPost, socket_pairs
@@ -200,11 +200,7 @@ class ProcessLink:
         assert self._life is not None
         target, inner = arguments
         function = getattr(self._life, target) if name == "order" else target
-        try:
-            future: Future[Any] = call_on(self._life.loop, function, inner)
-        except (RuntimeError, AttributeError):  # the loop is closed, or not made yet
-            return has_ended()
-        return future
+        return self._life.calls.submit(function, inner)
 
     def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report the process."""

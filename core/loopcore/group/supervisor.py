@@ -192,6 +192,9 @@ class Supervisor:
             host.is_draining = True
         deadline = self.loop.time() + timeout
         await self._ordered(hosts, "keep", (), min(timeout, ANSWER))
+        await self._ordered(hosts, "drain", (timeout,), min(timeout, ANSWER))
+        # The members have served what waited in the queues. A client that comes later is refused, and need not wait.
+        self._listeners.close()
         await asyncio.gather(*(self._end(host, deadline) for host in hosts))
         self._look_whether_over()
 
@@ -201,6 +204,7 @@ class Supervisor:
         hosts = self._all()
         for host in hosts:
             host.is_draining = True
+        self._listeners.close()
         await asyncio.gather(*(self._cut(host, timeout) for host in hosts))
         self._look_whether_over()
 
