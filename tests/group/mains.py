@@ -57,9 +57,9 @@ async def ignores_draining(member: Member) -> None:
     await asyncio.Event().wait()
 
 
-async def blocks_at_drain(member: Member) -> None:
-    """Blocks its loop for good when it is to end."""
-    await member.draining()
+async def blocks(member: Member) -> None:
+    """Blocks its loop for good."""
+    member.ready()
     threading.Event().wait()
 
 
@@ -151,3 +151,84 @@ def asked(client: socket.socket, text: bytes = b"hello") -> int:
 
 async def never_reports(member: Member) -> None:
     await asyncio.Event().wait()
+
+
+async def gives_all_away(member: Member) -> None:
+    """Every connection goes to the next member, which is told apart from the kernel's choice."""
+    load = member._life._load
+    load.choose = lambda number: (member.index + 1) % member.count  # type: ignore[method-assign]
+    await serves(member)
+
+
+class Slow(Named):
+    """Says hello before the client does, and closes when it is told so."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.write(b"%d hello" % self.index)
+
+
+async def serves_unix(member: Member, path: str) -> None:
+    servers[member.index] = await member.create_unix_server(lambda: Named(member.index), path)
+    await member.draining()
+
+
+async def serves_given(member: Member) -> None:
+    servers[member.index] = await member.create_server(lambda: Named(member.index), sock_index=0)
+    await member.draining()
+
+
+async def answer(reader: Any, writer: Any) -> None:
+    while data := await reader.read(100):
+        writer.write(b"%d %s" % (current_member().index, data))
+        await writer.drain()
+    writer.close()
+
+
+async def serves_streams(member: Member) -> None:
+    servers[member.index] = await member.start_server(answer, "127.0.0.1", 0)
+    await member.draining()
+
+
+def close_server() -> None:
+    servers[current_member().index].close()
+
+
+def loop_module() -> str:
+    return type(current_member().loop).__module__
+
+
+async def serves_two(member: Member) -> None:
+    """Two servers with the same arguments are two servers."""
+    servers[member.index] = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    await member.draining()
+
+
+async def serves_port(member: Member, port: int) -> None:
+    await member.create_server(lambda: Named(member.index), "127.0.0.1", port)
+    await member.draining()
+
+
+released = threading.Event()
+
+
+async def blocks_until_released(member: Member) -> None:
+    member.ready()
+    released.wait()
+
+
+async def fails_as_successor(member: Member) -> None:
+    if member.generation:
+        raise ValueError("no second time")
+    await serves(member)
+
+
+async def serves_when_released(member: Member) -> None:
+    """Accepts nothing before it drains."""
+    server = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    servers[member.index] = server
+    server._accept = lambda listener: None  # type: ignore[method-assign]
+    for sock in server.sockets:
+        member.loop.remove_reader(sock.fileno())
+    await member.draining()

@@ -6,9 +6,10 @@ import concurrent.futures
 import inspect
 import os
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Final
 
@@ -32,7 +33,8 @@ class LoopGroup:
     threads if this Python runs without the GIL, else processes. `loop_factory` makes the loops, by default
     `loopcore.new_event_loop`; `debug` is asyncio's. `drain_timeout` is how many seconds members have to end.
     `on_failure` is "restart" or "stop": what happens when the `main` of a member that was ready raises, or its process
-    dies. A member that fails before it is ready ends the group.
+    dies. A member that fails before it is ready ends the group. `sockets` are bound sockets that all members may serve
+    (`Member.create_server(sock_index=...)`), for a program that inherits them; the caller closes them.
 
     Raises UsageError for arguments that cannot work. Thread: any, but not a member's.
     """
@@ -47,6 +49,7 @@ class LoopGroup:
         debug: bool | None = None,
         drain_timeout: float = 30.0,
         on_failure: str = "restart",
+        sockets: Sequence[socket.socket] = (),
     ) -> None:
         if kind not in KINDS:
             raise UsageError(f"kind={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}")
@@ -62,8 +65,9 @@ class LoopGroup:
             raise UsageError(
                 'kind="processes" needs a system that passes descriptors between processes; use kind="threads"'
             )
-        self._part = Part(main, loop_factory, debug, kind, loops or processors(), 0, 0, drain_timeout)
+        self._part = Part(main, loop_factory, debug, kind, loops or processors(), 0, 0, drain_timeout, len(sockets))
         self._on_failure = on_failure
+        self._sockets = tuple(sockets)
         self._supervisor: Supervisor | None = None
 
     def __repr__(self) -> str:
@@ -116,7 +120,7 @@ class LoopGroup:
             raise UsageError("the group was started before; make another LoopGroup")
         if self._part.kind == "processes":
             check_picklable(self._part)
-        self._supervisor = Supervisor(self._part, self._on_failure)
+        self._supervisor = Supervisor(self._part, self._on_failure, self._sockets)
         self._supervisor.begin()
         atexit.register(self.stop)
         return self._supervisor.call(self._supervisor.start(until_ready))
@@ -144,6 +148,8 @@ class LoopGroup:
         signals = Signals(self)
         with signals:
             starting = self._begin(until_ready=False)
+            if signals.count:  # before there was a group to drain
+                self.request_drain()
             self.wait()
         self._close()
         starting.result()
@@ -275,7 +281,7 @@ class Signals:
     def __init__(self, group: LoopGroup) -> None:
         self._group = group
         self._before: dict[int, Any] = {}
-        self._count = 0
+        self.count = 0
         self.forced = 0
 
     def __enter__(self) -> None:
@@ -288,8 +294,8 @@ class Signals:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
-        if self._count == 1:
+        self.count += 1
+        if self.count == 1:
             self._group.request_drain()
         else:
             self.forced = 128 + number

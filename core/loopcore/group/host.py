@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
-from loopcore.group.errors import MemberFailedError
 from loopcore.group.part import Listening, ListenRequest, Part
 
 
@@ -109,13 +108,6 @@ class Host:
         self.outcome = outcome
         self.began.set()
         self.ended.set()
-
-
-def has_ended() -> "Future[Any]":
-    """Return a future that fails, because its member has ended."""
-    future: Future[Any] = Future()
-    future.set_exception(MemberFailedError("the member has ended; `LoopGroup.members` says which ones run"))
-    return future
 
 
 def code_of(error: BaseException) -> int:

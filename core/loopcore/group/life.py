@@ -11,23 +11,20 @@ Thread: the member's loop.
 """
 
 import asyncio
-import concurrent.futures
 import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable
 from ssl import SSLContext
 from typing import Any
 
 from loopcore.group import member as members
-from loopcore.group.errors import MemberFailedError
+from loopcore.group.calls import Calls
 from loopcore.group.figures import MemberStats
 from loopcore.group.load import PERIOD, Load, LoadTable
 from loopcore.group.part import Link, ListenRequest, Part
 from loopcore.group.post import Post
-from loopcore.group.rpc import settle
 from loopcore.group.server import GroupServer, ProtocolFactory, reset
 from loopcore.runner import Runner
 
@@ -39,6 +36,7 @@ class Life:
         self.part = part
         self.link = link
         self.loop: asyncio.AbstractEventLoop
+        self.calls = Calls()
         self.is_draining = False
         self._post = post
         self._table = table
@@ -73,6 +71,7 @@ class Life:
         self._main = self.loop.create_task(self._run_main(member), name=f"main of member {self.part.index}")
         self._post.open(self.loop, self._arrived)
         self._begin_reports()
+        self.calls.open(self.loop)
         self.link.began_on(self.loop)
         try:
             await asyncio.wait((self._main,))
@@ -80,6 +79,7 @@ class Life:
                 await self._wait_for_connections()
         finally:
             await self._end()
+            await self.calls.close()
         if self._main.cancelled() and self.is_draining:
             return
         await self._main
@@ -285,48 +285,6 @@ class Life:
         self._load.report(max((worked - worked_before) / passed, (now - due) / passed))
         self._reported_at = (now, worked, now + PERIOD)
         self._pulse = self.loop.call_later(PERIOD, self._report)
-
-
-async def invoke(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call a function, and await the result if it can be awaited."""
-    result = function(*arguments)
-    if hasattr(result, "__await__"):
-        result = await result
-    return result
-
-
-def call_on(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> "concurrent.futures.Future[Any]":
-    """Call a function on a loop of another thread, and await the result if it can be awaited; return a future of it.
-
-    Cancelling the future cancels the call. A call that the end of its loop cancels fails with MemberFailedError. Raises
-    RuntimeError if the loop is closed.
-    """
-    outer: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    coroutine = invoke(function, arguments)
-    try:
-        inner = asyncio.run_coroutine_threadsafe(coroutine, loop)
-    except RuntimeError:
-        coroutine.close()
-        raise
-
-    def answered(call: "concurrent.futures.Future[Any]") -> None:
-        if call.cancelled():
-            settle(outer, error=MemberFailedError("the call was cancelled by the member, which ends"))
-        elif (error := call.exception()) is not None:
-            settle(outer, error=error)
-        else:
-            settle(outer, call.result())
-
-    def cancelled(call: "concurrent.futures.Future[Any]") -> None:
-        if call.cancelled():
-            call.set_running_or_notify_cancel()
-            inner.cancel()
-
-    inner.add_done_callback(answered)
-    outer.add_done_callback(cancelled)
-    return outer
 
 
 def here() -> tuple[int, int]:

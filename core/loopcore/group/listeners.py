@@ -15,8 +15,10 @@ import asyncio
 import os
 import socket
 import stat
+from collections.abc import Sequence
 from typing import Any
 
+from loopcore.group.errors import GroupError
 from loopcore.group.part import Listening, ListenRequest
 
 
@@ -60,14 +62,18 @@ class ServerSockets:
 class Listeners:
     """All servers of a group."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, given: Sequence[socket.socket]) -> None:
         self._count = count
+        self._given = given
         self._making: dict[ListenRequest, asyncio.Task[ServerSockets]] = {}
         self._last = -1
+        self._is_closed = False
         self._paths: dict[str, tuple[int, int]] = {}
 
     async def listen(self, index: int, request: ListenRequest) -> Listening:
         """Return copies of the sockets of member `index`. The first member that asks has them bound for all."""
+        if self._is_closed:
+            raise GroupError("the group is ending and makes no more servers; see Member.is_draining")
         making = self._making.get(request)
         if making is None:
             self._last += 1
@@ -80,6 +86,9 @@ class Listeners:
                 del self._making[request]  # the next member tries again
             raise
         server.users.add(index)
+        # Blocking or not is a property that copies share, and `dup` sets it as the original object has it.
+        for sock in server.of(index):
+            sock.setblocking(False)
         return Listening(server.number, [sock.dup() for sock in server.of(index)])
 
     def release(self, index: int, number: int) -> None:
@@ -95,7 +104,8 @@ class Listeners:
                 self._close(request, server)
 
     def close(self) -> None:
-        """Close all servers."""
+        """Close all servers, and make no more."""
+        self._is_closed = True
         for request, server in self._made():
             self._close(request, server)
         for making in self._making.values():
@@ -117,6 +127,8 @@ class Listeners:
 
     async def _make(self, number: int, request: ListenRequest) -> ServerSockets:
         arguments = dict(request.arguments)
+        if request.family == "given":
+            return ServerSockets(number, [None] * self._count, [self._given[arguments["sock_index"]].dup()])
         if request.family == "unix":
             path = arguments["path"] = os.fspath(arguments["path"])
             sockets = await bind(asyncio.get_running_loop().create_unix_server, arguments)

@@ -145,10 +145,10 @@ class Load:
         self._servers = self._servers | bit if is_open else self._servers & ~bit
         self._write(_SERVERS, self._servers)
 
-    def choose(self, number: int) -> int:
-        """Return the index of the member that should serve the next connection of server `number`."""
+    def choose(self, number: int) -> int | None:
+        """Return the index of the member that should serve the next connection of server `number`, None for this."""
         if self._is_retired:
-            return self._index
+            return None
         now, bit = self._clock(), 1 << number
         counts = {self._index: float(self.connections)}
         for other in range(self._table.count):
@@ -157,7 +157,7 @@ class Load:
         average = max(1.0, sum(counts.values()) / len(counts))
         scores = {other: self._busy(other, now) + count / average for other, count in counts.items()}
         least = min(scores, key=lambda other: (scores[other], other))
-        return least if scores[least] < scores[self._index] - MARGIN else self._index
+        return least if scores[least] < scores[self._index] - MARGIN else None
 
     def _on_the_way(self, other: int) -> int:
         arrived = int(self._table.read(other, _FIXED + self._index)) - self._seen[other]

@@ -108,12 +108,14 @@ class Member:
         ssl_shutdown_timeout: float | None = None,
         start_serving: bool = True,
         hand_over: bool = True,
+        sock_index: int | None = None,
     ) -> GroupServer:
         """Serve on `host` and `port`, together with the members that call this with the same arguments.
 
-        The arguments are asyncio's. With port 0 all members get the same port. Each member accepts; with `hand_over`
-        a connection goes to the member with the least to do. Without it, it stays where it was accepted, which the
-        kernel chooses. `reuse_port` lets other programs bind the same port.
+        The arguments are asyncio's; instead of `sock`, which would be another socket in each member, `sock_index` is
+        the place of a bound socket in the group's `sockets`. With port 0 all members get the same port. Each member
+        accepts; with `hand_over` a connection goes to the member with the least to do. Without it, it stays where it
+        was accepted, which the kernel chooses. `reuse_port` lets other programs bind the same port.
         Raises OSError if the address cannot be bound.
         """
         arguments = {
@@ -125,12 +127,21 @@ class Member:
         }
         if flags is not None:
             arguments["flags"] = int(flags)
-        if host is None and port is None:
-            raise ValueError("Neither host/port nor sock were specified")
         refuse_bool(ssl)
+        if sock_index is not None:
+            if host is not None or port is not None:
+                raise ValueError("host/port and sock_index can not be specified at the same time")
+            if not 0 <= sock_index < self._life.part.sockets:
+                raise UsageError(
+                    f"sock_index={sock_index}: the group has {self._life.part.sockets} sockets; "
+                    "pass LoopGroup(sockets=...)"
+                )
+            arguments = {"sock_index": sock_index}
+        elif host is None and port is None:
+            raise ValueError("Neither host/port nor sock_index were specified")
         return await self._life.create_server(
             protocol_factory,
-            "tcp",
+            "tcp" if sock_index is None else "given",
             arguments,
             backlog=backlog,
             ssl=ssl,

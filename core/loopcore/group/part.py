@@ -28,6 +28,8 @@ class Part:
     index: int
     generation: int
     drain_timeout: float
+    sockets: int
+    """How many bound sockets the group was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class ListenRequest:
     """Which listening sockets a member needs. Equal requests of several members are one server."""
 
     family: str
-    """"tcp" or "unix"."""
+    """"tcp", "unix", or "given" for a socket that the group was given."""
     arguments: tuple[tuple[str, Any], ...]
     occurrence: int
     """How many servers with these arguments the member has already."""

@@ -25,8 +25,8 @@ from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any, Final
 
 from loopcore.errors import UsageError
-from loopcore.group.host import Host, Needs, Outcome, code_of, has_ended
-from loopcore.group.life import Life, call_on, here
+from loopcore.group.host import Host, Needs, Outcome, code_of
+from loopcore.group.life import Life, here
 from loopcore.group.load import LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import SocketPost, socket_pairs
@@ -200,11 +200,7 @@ class ProcessLink:
         assert self._life is not None
         target, inner = arguments
         function = getattr(self._life, target) if name == "order" else target
-        try:
-            future: Future[Any] = call_on(self._life.loop, function, inner)
-        except (RuntimeError, AttributeError):  # the loop is closed, or not made yet
-            return has_ended()
-        return future
+        return self._life.calls.submit(function, inner)
 
     def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report the process."""
@@ -245,7 +241,7 @@ def run_member(
     part: Part, control: socket.socket, receiver: socket.socket, senders: Sequence[socket.socket], memory_fd: int
 ) -> None:
     """Run a member: the main function of its process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its child processes would inherit
     _, cells = map_cells(memory_fd, cells_of(part.count) * _CELL)
     os.close(memory_fd)
     link = ProcessLink(part, control)

@@ -15,9 +15,10 @@ import struct
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from typing import Any, Final
 
+from loopcore.group.calls import settle
 from loopcore.group.errors import MemberFailedError
 from loopcore.group.part import Listening
 
@@ -220,32 +221,10 @@ class Peer:
             succeeded, value = pickle.loads(payload)
         except Exception as error:
             succeeded, value = False, error
-        if future is not None and succeeded and sockets:
-            value, sockets = Listening(value, sockets), []
-        for sock in sockets:
-            sock.close()
-        if future is None:
-            return
-        if succeeded:
-            settle(future, value)
-        else:
-            settle(future, error=value)
-
-
-def settle(future: "Future[Any]", result: Any = None, error: BaseException | None = None) -> None:
-    """Set the result or the error of a future, unless it has one or was cancelled."""
-    try:
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-    except InvalidStateError:
-        _close_sockets(result)
-
-
-def _close_sockets(result: Any) -> None:
-    if isinstance(result, Listening):
-        for sock in result.sockets:
+        if succeeded and sockets:
+            value = Listening(value, sockets)
+        taken = future is not None and (settle(future, value) if succeeded else settle(future, error=value))
+        for sock in sockets if not taken else ():
             sock.close()
 
 

@@ -22,6 +22,7 @@ from ssl import SSLContext
 from typing import Protocol
 
 from loopcore.group.load import Load
+from loopcore.loop import EventLoop
 from loopcore.transports.acceptor import OF_ONE_CONNECTION, OUT_OF_RESOURCES, RETRY_DELAY
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -176,9 +177,12 @@ class GroupServer(asyncio.AbstractServer):
             self._pause(listener, error)
             return False
         self._load.accept()
-        target = self._load.choose(self.number) if self._give is not None else None
-        if target is None or self._give is None or not self._give(target, self.number, sock):
-            self.take(sock)
+        if self._give is not None:
+            target = self._load.choose(self.number)
+            if target is not None and self._give(target, self.number, sock):
+                self._load.give(target)
+                return True
+        self.take(sock)
         return True
 
     def _pause(self, listener: socket.socket, error: OSError) -> None:
@@ -212,11 +216,16 @@ class GroupServer(asyncio.AbstractServer):
         task.add_done_callback(self._connecting.discard)
 
     def _is_admitted(self, accepted: Accepted) -> bool:
-        """Ask the loop's policy of connections, if it is loopcore's and has one."""
-        probes = getattr(self._loop, "probes", None)
-        if probes is None:
+        """Ask the policy of connections of a loopcore loop, and count as its own servers do."""
+        loop = self._loop
+        if not isinstance(loop, EventLoop):
             return True
-        return probes.ask("loopcore_admit_connection", self._loop, self, accepted) is not False
+        admitted = loop.probes.ask("loopcore_admit_connection", loop, self, accepted) is not False
+        if admitted:
+            loop._stats.connections_accepted += 1
+        else:
+            loop._stats.connections_refused += 1
+        return admitted
 
     async def _connect(self, accepted: Accepted) -> None:
         try:
@@ -311,7 +320,7 @@ class GroupServer(asyncio.AbstractServer):
 
 
 def reset(sock: socket.socket) -> None:
-    """Close a connection with a reset, so that its client learns at once that nobody will answer."""
+    """Close a connection with a reset, so that its client learns at once that it gets no answer."""
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

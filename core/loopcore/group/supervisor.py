@@ -13,8 +13,9 @@ import asyncio
 import concurrent.futures
 import logging
 import signal
+import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -40,7 +41,7 @@ ANSWER: Final = 1.0
 class Supervisor:
     """The state of a running group. Thread: its own loop's, unless a method says otherwise."""
 
-    def __init__(self, part: Part, on_failure: str) -> None:
+    def __init__(self, part: Part, on_failure: str, sockets: Sequence[socket.socket]) -> None:
         self.loop: asyncio.AbstractEventLoop = new_event_loop(plugins=())
         self.over = threading.Event()
         self.exit_code = 0
@@ -51,7 +52,7 @@ class Supervisor:
         cells: Any = [0.0] * cells_of(part.count)
         self._table = LoadTable(cells, part.count) if self._shared is None else self._shared.table
         self._inboxes: list[ThreadInbox | None] = [None] * part.count
-        self._listeners = Listeners(part.count)
+        self._listeners = Listeners(part.count, sockets)
         self._hosts: list[Host] = []
         self._extra: set[Host] = set()  # successors that are not ready yet, and predecessors that drain
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,6 +140,7 @@ class Supervisor:
             if code and host.ready.is_set():
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
+            self._table.clear(host.index)
             await self._failed(host)
         elif code:
             logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
@@ -190,6 +192,9 @@ class Supervisor:
             host.is_draining = True
         deadline = self.loop.time() + timeout
         await self._ordered(hosts, "keep", (), min(timeout, ANSWER))
+        await self._ordered(hosts, "drain", (timeout,), min(timeout, ANSWER))
+        # The members have served what waited in the queues. A client that comes later is refused, and need not wait.
+        self._listeners.close()
         await asyncio.gather(*(self._end(host, deadline) for host in hosts))
         self._look_whether_over()
 
@@ -199,6 +204,7 @@ class Supervisor:
         hosts = self._all()
         for host in hosts:
             host.is_draining = True
+        self._listeners.close()
         await asyncio.gather(*(self._cut(host, timeout) for host in hosts))
         self._look_whether_over()
 

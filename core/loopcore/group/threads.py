@@ -11,13 +11,11 @@ from concurrent.futures import Future
 from contextvars import Context
 from typing import Any
 
-from loopcore.group.errors import MemberFailedError
-from loopcore.group.host import Host, Needs, Outcome, code_of, has_ended
-from loopcore.group.life import Life, call_on, here
+from loopcore.group.host import Host, Needs, Outcome, code_of
+from loopcore.group.life import Life, here
 from loopcore.group.load import LoadTable
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import ThreadInbox, ThreadPost
-from loopcore.group.rpc import settle
 
 
 class ThreadHost(Host):
@@ -26,9 +24,6 @@ class ThreadHost(Host):
     def __init__(self, part: Part, needs: Needs, inboxes: list[ThreadInbox | None], table: LoadTable) -> None:
         super().__init__(part, needs)
         self._life = Life(part, self, ThreadPost(inboxes, part.index), table)
-        self._lock = threading.Lock()
-        self._calls: set[Future[Any]] = set()
-        self._is_over = False
         self._thread = threading.Thread(target=self._run, name=f"loopcore_member_{part.index}", daemon=True)
 
     def start(self) -> None:
@@ -41,11 +36,6 @@ class ThreadHost(Host):
             Context().run(self._life.run)
         except BaseException as error:
             outcome = Outcome(code_of(error), error)
-        with self._lock:
-            self._is_over = True
-            calls = list(self._calls)
-        for call in calls:
-            settle(call, error=MemberFailedError("the member ended before it answered"))
         self.report_end(outcome)
 
     def order(self, name: str, *arguments: Any) -> "Future[Any]":
@@ -54,20 +44,7 @@ class ThreadHost(Host):
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Call a function on the loop."""
-        with self._lock:
-            if self._is_over:
-                return has_ended()
-            try:
-                call: Future[Any] = call_on(self._life.loop, function, arguments)
-            except RuntimeError:
-                return has_ended()
-            self._calls.add(call)
-        call.add_done_callback(self._forget)
-        return call
-
-    def _forget(self, call: "Future[Any]") -> None:
-        with self._lock:
-            self._calls.discard(call)
+        return self._life.calls.submit(function, arguments)
 
     def kill(self) -> bool:
         """Return False: Python has no way to end a thread."""
