@@ -358,5 +358,3 @@ async def test_a_hundred_exchanges_end_together() -> None:
     assert await drain.end() == {"WebSockets": 100}
     await asyncio.gather(*tasks)
     assert [client.sent[-1]["code"] for client in clients] == [1012] * 100
-
-

@@ -29,7 +29,12 @@ def serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loops", type=int, metavar="N", help="how many loops; by default one for each processor")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
-        "--threads", dest="kind", action="store_const", const="threads", default="auto", help="all loops in this process"
+        "--threads",
+        dest="kind",
+        action="store_const",
+        const="threads",
+        default="auto",
+        help="all loops in this process",
     )
     kind.add_argument(
         "--processes", dest="kind", action="store_const", const="processes", help="a process for each loop"

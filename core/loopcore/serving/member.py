@@ -5,7 +5,7 @@ import concurrent.futures
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -39,6 +39,12 @@ class Plan(NamedTuple):
     """Options of the server."""
     lifespan: "SharedLifespan | None" = None
     """For an application that all loops share."""
+    load: Callable[[Member], Any] | None = None
+    """Returns the application object of a loop, instead of `app`."""
+    configure: Callable[[Any], Any] | None = None
+    """Returns the loaded uvicorn.Config for an application object, instead of `options`."""
+    at_limit: Callable[[], None] | None = None
+    """Called when uvicorn's `limit_max_requests` is reached: has the group drain."""
     verbose: bool = False
     """Whether to report on standard error when the server is ready, and what the deadline has ended."""
 
@@ -75,6 +81,8 @@ async def serve_on(plan: Plan, member: Member) -> None:
 
 
 def _application(plan: Plan, member: Member) -> Any:
+    if plan.load is not None:
+        return plan.load(member)
     if not isinstance(plan.app, str):
         return plan.app
     is_first = member.index == member.generation == 0
@@ -105,7 +113,8 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
 
     is_guest = plan.lifespan is not None and member.index > 0
     options = {**plan.options, "lifespan": "off"} if is_guest else plan.options
-    server = on_uvicorn.UvicornServer(on_uvicorn.make_config(app, options))
+    config = on_uvicorn.make_config(app, options) if plan.configure is None else plan.configure(app)
+    server = on_uvicorn.UvicornServer(config, plan.at_limit)
     state = None
     if plan.lifespan is not None and is_guest:
         state = await asyncio.wrap_future(plan.lifespan.state)
@@ -135,7 +144,7 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
 
 async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[Any]:
     factory = server.make_protocol
-    how = {"ssl": server.config.ssl, "backlog": server.config.backlog}
+    how: dict[str, Any] = {"ssl": server.config.ssl, "backlog": server.config.backlog}
     if plan.sockets:
         return [await member.loop.create_server(factory, sock=each.dup(), **how) for each in plan.sockets]
     with _explained(plan):
@@ -152,7 +161,9 @@ def _explained(plan: Plan) -> Iterator[None]:
     except OSError as error:
         where = f"port {plan.port} of {plan.host}" if plan.uds is None else f"the Unix socket {plan.uds}"
         option = "--host and --port" if plan.uds is None else "--uds"
-        raise UsageError(f"cannot accept at {where}: {error.strerror or error}; choose another with {option}") from error
+        raise UsageError(
+            f"cannot accept at {where}: {error.strerror or error}; choose another with {option}"
+        ) from error
 
 
 # hypercorn

@@ -62,8 +62,9 @@ def make_config(app: Any, options: Mapping[str, Any]) -> uvicorn.Config:
 class UvicornServer:
     """uvicorn.Server on the running loop, for connections that somebody else accepts."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, at_limit: Callable[[], None] | None = None) -> None:
         self.config = config
+        self._at_limit = at_limit
         self.drain = Drain(config.loaded_app)
         config.loaded_app = self.drain
         self._server = uvicorn.Server(config)
@@ -88,6 +89,12 @@ class UvicornServer:
         if state is not None:
             self._server.lifespan.state.update(state)
         self._ticking = asyncio.get_running_loop().create_task(self._server.main_loop())
+        self._ticking.add_done_callback(self._main_loop_ended)
+
+    def _main_loop_ended(self, task: "asyncio.Task[None]") -> None:
+        """Report that uvicorn's `limit_max_requests` has been reached, which ends its main loop."""
+        if self._at_limit is not None and not self._server.should_exit and not task.cancelled():
+            self._at_limit()
 
     def make_protocol(self) -> asyncio.Protocol:
         """Return the protocol of a new connection."""

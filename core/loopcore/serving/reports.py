@@ -1,4 +1,4 @@
-"""What `loopcore serve` says on standard error: lines of the logger `loopcore`, without tracebacks of expected errors."""
+"""What `loopcore serve` prints on standard error: the records of the logger `loopcore`, as lines."""
 
 import logging
 import sys

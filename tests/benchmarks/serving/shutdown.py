@@ -56,6 +56,13 @@ SERVERS = {
             *("--graceful-timeout", "{drain}", "--log-level", "critical", "apps:deaf"),
         ),
     ),
+    "gunicorn, two threads": Server(
+        ("gunicorn", "uvicorn_worker"),
+        (
+            *("gunicorn", "-k", "loopcore.gunicorn.LoopcoreWorker", "--threads", "2", "-b", "127.0.0.1:{port}"),
+            *("--graceful-timeout", "{drain}", "--log-level", "critical", "apps:deaf"),
+        ),
+    ),
     "gunicorn, UvicornWorker": Server(
         ("gunicorn", "uvicorn_worker"),
         (
