@@ -117,4 +117,4 @@ def _call(factory: Any, target: str) -> Any:
 
 def _kind(value: object) -> str:
     name = type(value).__name__
-    return name if value is None else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+    return "None" if value is None else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
