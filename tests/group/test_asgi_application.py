@@ -1,4 +1,4 @@
-"""Finding the ASGI application of `loopcore serve`: objects, factories, one for each loop, and what is said of others."""
+"""Finding the ASGI application of `loopcore serve`: objects, factories, copies, and what is said of others."""
 
 import sys
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Shut servers down while event streams and WebSockets are open; print the time, what clients saw, the exit code.
 
-    python tests/benchmarks/serving/shutdown.py [--streams 200] [--websockets 200] [--drain 2] [SERVER]...
+    python -m tests.benchmarks.serving.shutdown [--streams 200] [--websockets 200] [--drain 2] [SERVER]...
 
 For each server: start it with two loops, open the streams and the WebSockets and wait for a message on each, send
 SIGTERM, and read every connection to its end. `seconds` is from the signal to the end of the process; a server that
