@@ -144,7 +144,8 @@ def main() -> None:
         for name, figures in found.items():
             figures.append(asyncio.run(measure(SETUPS[name], given.path, given.connections, given.seconds)))
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    print(f"Python {sys.version.split()[0]} {'with' if gil else 'without'} the GIL, {given.path}, {given.rounds} rounds")
+    version = f"Python {sys.version.split()[0]} {'with' if gil else 'without'} the GIL"
+    print(f"{version}, {given.path}, {given.rounds} rounds")
     print(f"{'setup':24}{'requests/s':>12}{'of the first':>14}{'memory MiB':>12}{'errors':>8}")
     first = 0.0
     for name, figures in found.items():
