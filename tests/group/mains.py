@@ -154,18 +154,10 @@ async def never_reports(member: Member) -> None:
 
 
 async def gives_all_away(member: Member) -> None:
-    """Every connection goes to the next member, which is told apart from the kernel's choice."""
+    """Every connection goes to the next member."""
     load = member._life._load
     load.choose = lambda number: (member.index + 1) % member.count  # type: ignore[method-assign]
     await serves(member)
-
-
-class Slow(Named):
-    """Says hello before the client does, and closes when it is told so."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.transport.write(b"%d hello" % self.index)
 
 
 async def serves_unix(member: Member, path: str) -> None:

@@ -158,7 +158,7 @@ def test_connections_are_closed_at_the_deadline(make_group: Make) -> None:
 
 
 def test_connections_that_wait_to_be_accepted_are_served(make_group: Make) -> None:
-    """Each member's loop is busy until all clients have connected, and the drain is the next that it hears of."""
+    """The members accept nothing before they drain."""
     with make_group(mains.serves_when_released) as group:
         number = port_of(group)
         clients = [connected(number) for _ in range(10)]

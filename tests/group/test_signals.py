@@ -28,7 +28,7 @@ class Program(NamedTuple):
 
 @pytest.fixture
 def run() -> Iterator[Callable[..., Program]]:
-    """Starts the program in a process group of its own, as a shell does, and waits until its members serve."""
+    """Starts the program in a new process group, as a shell does, and waits until its members serve."""
     started: list[subprocess.Popen[str]] = []
 
     def run(kind: str, main: str, *arguments: str) -> Program:

@@ -7,11 +7,11 @@
     if __name__ == "__main__":
         sys.exit(LoopGroup(main, loops=4).run())
 
-Every loop runs `main` with a Member of its own. A server that the members create with the same arguments is one server:
-each loop accepts, and a connection goes to the loop with the least to do. docs/reference/group.md describes the
-interface, docs/explanation/several-loops.md what is per loop and what is shared, docs/adr/0023 the reasons.
+Every loop runs `main`, each with another Member. A server that the members create with the same arguments is one: each
+loop accepts, and a connection goes to the loop with the least to do. docs/reference/group.md describes the interface,
+docs/explanation/several-loops.md what is per loop and what is shared, docs/adr/0023 the reasons.
 
-It uses only public interfaces of asyncio and loopcore, so members may run on any asyncio loop.
+The loops' public interfaces are all that is used, so members may run on any asyncio loop.
 """
 
 from loopcore.group.errors import GroupError, MemberFailedError

@@ -26,7 +26,7 @@ ON_FAILURE: Final = ("restart", "stop")
 
 
 class LoopGroup:
-    """Runs `main` on several loops at once, each with a Member of its own. A group runs once.
+    """Runs `main` on several loops at once, each with another Member. A group runs once.
 
     `loops` is their number, by default that of the processors that this process may use. `kind` is "threads" (of this
     process; only free-threaded Python runs them at the same time), "processes" (each imports `main`), or "auto":

@@ -1,4 +1,4 @@
-"""The life of a member in its own thread or process: `main` runs, drains, ends.
+"""The life of a member, in the thread or process that runs its loop: `main` runs, drains, ends.
 
     starting -> running -> draining -> ended
 

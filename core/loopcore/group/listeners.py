@@ -3,10 +3,10 @@
 The sockets are made here, and the members get copies. So a member that replaces another takes over the queue of
 connections that its predecessor had not accepted, and port 0 is the same port for all.
 
-Over TCP every member has a socket of its own, by SO_REUSEPORT: the kernel spreads connections over their queues, and an
+Over TCP every member has its own socket, by SO_REUSEPORT: the kernel spreads connections over their queues, and an
 accept wakes one loop. Where the system does not have that option, and for Unix sockets, the members share one socket.
 SO_REUSEPORT also lets another program of the same user bind the port, unnoticed. So a fixed port is bound without
-it first: a port that is taken is an error, as it is in asyncio.
+it first: a port that is taken is an error, as in asyncio.
 
 Thread: the supervisor's.
 """
@@ -98,7 +98,7 @@ class Listeners:
                 self._close(request, server)
 
     def member_ended(self, index: int) -> None:
-        """Give up what a member has had that has ended for good: nobody would accept from its queues."""
+        """Give up the sockets of a member that has ended and is not replaced: their queues are served no more."""
         for request, server in self._made():
             if index in server.users and not server.give_up(index):
                 self._close(request, server)
@@ -131,6 +131,7 @@ class Listeners:
             return ServerSockets(number, [None] * self._count, [self._given[arguments["sock_index"]].dup()])
         if request.family == "unix":
             path = arguments["path"] = os.fspath(arguments["path"])
+            arguments["cleanup_socket"] = False  # the group's copy is still in use when that server is closed
             sockets = await bind(asyncio.get_running_loop().create_unix_server, arguments)
             status = os.stat(path)
             self._paths[path] = (status.st_dev, status.st_ino)

@@ -1,4 +1,4 @@
-"""Who has the least to do: a table that every member writes one row of, and all members read.
+"""The member with the least to do: a table in which every member writes one row, and which all of them read.
 
 A row holds what the choice needs: how busy the loop was, how many connections are open, which servers it has, and how
 many connections have arrived from each of the others. Only its member writes a row, and a cell is one number, so
@@ -51,7 +51,7 @@ class LoadTable:
         self._width = _FIXED + count
 
     def clear(self, index: int) -> None:
-        """Forget what a member had to do and offered. Totals stay: they belong to the place, whoever takes it."""
+        """Clear the row of a member. Totals stay: they belong to the place, and continue with its next member."""
         for cell in (_BUSY, _STAMP, _CONNECTIONS, _SERVERS):
             self.write(index, cell, 0.0)
 
@@ -124,7 +124,7 @@ class Load:
         self._write(_CONNECTIONS, self.connections)
 
     def accept(self) -> None:
-        """Count an accepted connection, whoever serves it."""
+        """Count an accepted connection, served here or handed over."""
         self.accepted += 1
         self._write(_ACCEPTED, self.accepted)
 
@@ -140,7 +140,7 @@ class Load:
         self._table.write(self._index, _FIXED + sender, arrived)  # also retired: the sender waits for the count
 
     def offer(self, number: int, is_open: bool) -> None:
-        """Publish whether this member takes connections of server `number`."""
+        """Publish whether this member takes connections for server `number`."""
         bit = 1 << number
         self._servers = self._servers | bit if is_open else self._servers & ~bit
         self._write(_SERVERS, self._servers)

@@ -39,7 +39,7 @@ class Post(Protocol):
         """Give `sock` to member `target` for server `number`; return False, and leave it alone, if that cannot be."""
 
     def close(self, replaced: bool) -> None:
-        """Stop receiving; deliver what has come, unless the member that replaces this one will receive it."""
+        """Stop receiving; deliver waiting connections, unless the member that replaces this one receives them."""
 
 
 class ThreadInbox:
@@ -64,7 +64,7 @@ class ThreadInbox:
             return True
 
     def close(self) -> None:
-        """Refuse what comes from now on, and deliver what has come."""
+        """Refuse connections from now on, and deliver those that wait."""
         with self._lock:
             self._is_open = False
         self._empty()
@@ -94,7 +94,7 @@ class ThreadPost:
         return inbox is not None and inbox.put(self._index, number, sock)
 
     def close(self, replaced: bool) -> None:
-        """Stop receiving. What has come is delivered in any case: it lies in this thread's inbox."""
+        """Stop receiving. Waiting connections are delivered in any case: they are in this thread's inbox."""
         if self._own is not None:
             self._own.close()
             self._own = None
@@ -127,7 +127,7 @@ class SocketPost:
         return True
 
     def close(self, replaced: bool) -> None:
-        """Stop receiving. What is under way stays in the socket for a replacement."""
+        """Stop receiving. Connections that are on their way stay in the socket for a replacement."""
         if self._loop is None:
             return
         self._loop.remove_reader(self._receiver.fileno())

@@ -110,8 +110,8 @@ class ProcessHost(Host):
 
     def _wait(self, reader: threading.Thread) -> None:
         self._process.join()
-        # What it has said before it ended is read first. A child of its own may hold a copy of the socket, which would
-        # never end by itself.
+        # Its last messages are read first. A child process of the member may hold a copy of the socket, which keeps it
+        # open.
         self._peer.shut()
         reader.join()
         self._peer.close()

@@ -1,8 +1,8 @@
 """Requests between the group's process and a member's, in both directions, over one pair of sockets.
 
 A message is a header (length, number of descriptors), then a pickle; descriptors travel with the header (SCM_RIGHTS).
-Only the group and its own children hold the sockets, so the pickles come from the same program. What a request carries
-is pickled by itself: an argument that cannot be unpickled fails that request, not the connection.
+Only the group and its own children hold the sockets, so the pickles come from the same program. The arguments of a
+request are a pickle inside the message: if it cannot be loaded, that request fails, not the connection.
 
 Each side has a thread that reads, so that a blocked loop still learns that its group has died. A message that the other
 side does not take within `SEND_TIMEOUT` seconds ends the connection, which counts as the death of that side.
@@ -92,7 +92,7 @@ class Channel:
 
 
 class Peer:
-    """One side. `request` and `tell` may be called in any thread; `run` reads, in a thread of its own."""
+    """One side. `request` and `tell` may be called in any thread; `run` reads, in a thread made for it."""
 
     def __init__(self, sock: socket.socket, serve: Serve) -> None:
         self._channel = Channel(sock)
@@ -123,7 +123,7 @@ class Peer:
         return future
 
     def tell(self, name: str, *arguments: Any) -> None:
-        """Send what needs no answer; nothing happens if the other side is gone."""
+        """Send a message that needs no answer; nothing happens if the other side is gone."""
         self._send((name, 0, pickle.dumps(arguments)))
 
     def _send(self, message: tuple[str, int, bytes], descriptors: Sequence[int] = ()) -> None:

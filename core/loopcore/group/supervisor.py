@@ -1,7 +1,7 @@
 """The supervisor: starts members, replaces those that fail, and ends them in the right order.
 
-It is a set of coroutines on a loop of its own, in a thread of its own, so the state of a group has one owner. That loop
-serves no connections. The public methods of LoopGroup run these coroutines and wait for them.
+It is a set of coroutines on a separate loop and thread, so the state of a group has one owner. That loop serves no
+connections. The public methods of LoopGroup run these coroutines and wait for them.
 
     start       every member begins; the group runs when all are ready
     failure     the member is reported, and replaced or the group drains, as `on_failure` says
@@ -57,7 +57,7 @@ class Supervisor:
         self._extra: set[Host] = set()  # successors that are not ready yet, and predecessors that drain
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_ended = asyncio.Event()
-        self._calling = threading.RLock()  # a signal handler may interrupt `call` in its own thread
+        self._calling = threading.RLock()  # a signal handler may interrupt `call` in the same thread
         self._takes_calls = True
         self._calls: set[concurrent.futures.Future[Any]] = set()
         self._replacing = asyncio.Lock()
@@ -199,7 +199,7 @@ class Supervisor:
         self._look_whether_over()
 
     async def stop(self, timeout: float) -> None:
-        """Cancel every `main`; whoever has not ended after `timeout` seconds is killed or reported."""
+        """Cancel every `main`; a member that has not ended after `timeout` seconds is killed or reported."""
         self.is_draining = True
         hosts = self._all()
         for host in hosts:
@@ -295,7 +295,7 @@ class Supervisor:
     def run_on(
         self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> "concurrent.futures.Future[Any]":
-        """Run a function on a member. Thread: any. Raises UsageError if there is no such member."""
+        """Run a function on a member. Thread: any. Raises UsageError if it does not exist."""
         if not 0 <= index < len(self._hosts):
             raise UsageError(f"there is no member {index}; the group has members 0 to {len(self._hosts) - 1}")
         return self._hosts[index].run(function, arguments)
@@ -313,7 +313,7 @@ class Supervisor:
         self.loop.call_soon_threadsafe(self._begin, self.replace(index))
 
     async def stats(self, timeout: float) -> GroupStats:
-        """Ask every member for its figures; those that do not answer in time are reported with what they published."""
+        """Ask every member for its figures; for those that do not answer in time, return the last published ones."""
         found = await asyncio.gather(*(self._stats_of(host, timeout) for host in self._hosts))
         return GroupStats(tuple(found), add_up(tuple(found)))
 
@@ -365,6 +365,6 @@ async def first(*events: asyncio.Event, timeout: float | None = None) -> bool:
 
 
 def read(future: "asyncio.Future[Any]") -> None:
-    """Retrieve the exception of a future that nobody waits for: its member has ended."""
+    """Retrieve the exception of an answer that is not awaited any more."""
     if not future.cancelled():
         future.exception()
