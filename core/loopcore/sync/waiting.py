@@ -65,13 +65,17 @@ class Waiter:
         self._future = future
 
     def wake(self) -> bool:
-        """Resume the task; False if it will not run any more, because it was cancelled or its loop was closed."""
+        """Resume the task; False if it will not run any more, as far as is known: it was cancelled, its loop was closed.
+
+        The future is used in its loop's thread only. A task of another loop that was cancelled a moment ago is not
+        noticed here; it will withdraw its waiter, which passes the reservation on.
+        """
+        if self._across_threads and _current_loop() is not self._loop:
+            return self.call()
         if self._future.done():
             return not self._future.cancelled()  # it resumes already: another waiter of the task was woken
-        if not self._across_threads or _current_loop() is self._loop:
-            self._future.set_result(None)
-            return True
-        return self.call()
+        self._future.set_result(None)
+        return True
 
     def call(self) -> bool:
         """Have the loop resume the task; False if the loop is closed. May be called from a signal handler.
