@@ -65,7 +65,7 @@ class Waiter:
         self._future = future
 
     def wake(self) -> bool:
-        """Resume the task; False if it will not run any more, as far as is known: it was cancelled, its loop was closed.
+        """Resume the task; False if it surely will not run any more: it was cancelled, or its loop was closed.
 
         The future is used in its loop's thread only. A task of another loop that was cancelled a moment ago is not
         noticed here; it will withdraw its waiter, which passes the reservation on.
