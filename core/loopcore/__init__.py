@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from asyncio import Future, Handle, Task, TimerHandle
 
     from loopcore import files, sync
+    from loopcore.group import LoopGroup, Member
     from loopcore.hooks.specs import hookimpl
     from loopcore.streams import (
         StreamReader,
@@ -73,9 +74,11 @@ __all__ = [
     "Handle",
     "Histogram",
     "HistogramSnapshot",
+    "LoopGroup",
     "LoopStatsSnapshot",
     "LoopcoreError",
     "Measurements",
+    "Member",
     "Meter",
     "ProbeResult",
     "ReadinessBackend",
@@ -113,6 +116,10 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"loopcore.{name}")
+    if name in ("LoopGroup", "Member"):
+        from loopcore import group
+
+        return getattr(group, name)
     if name == "hookimpl":
         from loopcore.hooks.specs import hookimpl
 

@@ -1,15 +1,27 @@
-"""A worker class for gunicorn: uvicorn's worker, with each worker's loop made by `loopcore.new_event_loop`.
+"""A worker class for gunicorn: uvicorn on loopcore, on one loop or several, with a drain that ends in time.
 
     gunicorn app:app --worker-class loopcore.gunicorn.LoopcoreWorker --workers 4
+    gunicorn app:app --worker-class loopcore.gunicorn.LoopcoreWorker --threads 4
 
-The workers inherit `LOOPCORE_BACKEND` and `LOOPCORE_PLUGINS`, which apply as in every program. Each makes its loop
+The class derives from uvicorn-worker's, which turns gunicorn's settings into uvicorn's. `--threads` is the number of
+loops in each worker: useful where Python runs without the GIL. Each loop has an application object of its own.
+
+On SIGTERM a worker drains (loopcore.serving.drain) so that it has ended before `--graceful-timeout`, after which
+gunicorn would kill it; on SIGQUIT it ends what is open at once.
+
+The workers inherit `LOOPCORE_BACKEND` and `LOOPCORE_PLUGINS`, which apply as in every program. Each makes its loops
 after gunicorn has forked it. Importing this module raises ImportError if gunicorn or uvicorn-worker is missing.
 """
 
+import asyncio
+import copy
+import signal
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore.runner import new_event_loop, run
 
 try:
     from gunicorn.arbiter import Arbiter
@@ -20,6 +32,9 @@ except ImportError as error:
         'python -m pip install "loopcore[gunicorn]"',
         name=error.name,
     ) from error
+
+LAST_SECONDS: Final = 3.0
+"""How long before gunicorn's `graceful_timeout` a drain ends, at most half of it: the rest is for the shutdown."""
 
 
 class LoopcoreWorker(UvicornWorker):
@@ -36,7 +51,108 @@ class LoopcoreWorker(UvicornWorker):
         A wrong `LOOPCORE_BACKEND` or `LOOPCORE_PLUGINS` ends gunicorn, which would otherwise keep replacing the worker.
         """
         try:
-            super().run()
+            new_event_loop().close()  # an error now is one line
         except (UsageError, BackendUnavailableError) as error:  # another error ends only this worker
             self.log.error("no event loop could be made: %s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
+        code = self._serve_alone() if self.cfg.threads == 1 else self._serve_group(self.cfg.threads)
+        if code:
+            sys.exit(code)
+
+    @property
+    def _drain_timeout(self) -> float:
+        timeout = float(self.cfg.graceful_timeout)
+        return timeout - min(LAST_SECONDS, timeout / 2)
+
+    def _plan(self, at_limit: Callable[[], None]) -> Any:
+        from loopcore.serving.member import Plan
+
+        return Plan(
+            *(None, False, "uvicorn", "", 0, None, tuple(self.sockets), {}),
+            load=self._application,
+            configure=self._configure,
+            at_limit=at_limit,
+        )
+
+    def _application(self, member: Any) -> Any:
+        """Return the application object of a loop: for the first, that which gunicorn has loaded."""
+        from loopcore.serving.application import load_application
+
+        if member.index == member.generation == 0:
+            return self.wsgi
+        app = self.app.load()
+        return load_application(self.app.app_uri, copy=True) if app is self.wsgi else app  # else it is from a factory
+
+    def _configure(self, app: Any) -> Any:
+        """Return a copy of the worker's configuration for an application object."""
+        from loopcore.serving.on_uvicorn import LAST_WAIT
+
+        config = copy.copy(self.config)
+        config.app = app
+        config.timeout_graceful_shutdown = LAST_WAIT
+        config.load()
+        return config
+
+    def _serve_alone(self) -> int:
+        """Serve on one loop, in this thread."""
+        from loopcore.serving.member import serve_on
+
+        async def serve() -> None:
+            alone: Any = _Alone(self._drain_timeout)
+            await serve_on(self._plan(alone.drain), alone)
+
+        try:
+            run(serve())
+        except SystemExit as error:
+            return error.code if isinstance(error.code, int) else 1
+        return 0
+
+    def _serve_group(self, loops: int) -> int:
+        """Serve on several loops, in threads of this process."""
+        from functools import partial
+
+        from loopcore.group import LoopGroup
+        from loopcore.serving.member import ENDING, serve_on
+
+        def request_drain() -> None:
+            group.request_drain()
+
+        group = LoopGroup(
+            partial(serve_on, self._plan(request_drain)),
+            loops=loops,
+            kind="threads",
+            drain_timeout=self._drain_timeout + ENDING,
+        )
+        signal.signal(signal.SIGQUIT, lambda number, frame: group.request_drain(ENDING))
+        return group.run()
+
+
+class _Alone:
+    """A loop by itself, which looks to its server as a member of a group does."""
+
+    index = generation = 0
+    count = 1
+    kind = "threads"
+
+    def __init__(self, timeout: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self._begun = asyncio.Event()
+        self.loop.add_signal_handler(signal.SIGTERM, self.drain)
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            self.loop.add_signal_handler(number, self.drain, 0.0)
+
+    def ready(self) -> None:
+        """Report nothing: gunicorn does not ask."""
+
+    def drain(self, timeout: float | None = None) -> None:
+        """End within the worker's timeout, or within `timeout` seconds."""
+        self._timeout = self._timeout if timeout is None else timeout
+        self._begun.set()
+
+    async def draining(self) -> float:
+        """Wait for `drain`; return the seconds until the cut, as a member's does."""
+        from loopcore.serving.member import ENDING
+
+        await self._begun.wait()
+        return self._timeout + ENDING

@@ -135,8 +135,9 @@ def cancelled_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[list["asyn
     received: set[int] = set()
 
     def interrupt(number: int, _: Any) -> None:
-        received.add(number)
-        loop.call_soon_threadsafe(cancel)
+        if number not in received:  # Celery may send it twice, and a second cancellation would hit the `finally` blocks
+            received.add(number)
+            loop.call_soon_threadsafe(cancel)
 
     def cancel() -> None:
         for task in tasks:

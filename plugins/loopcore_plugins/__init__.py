@@ -15,5 +15,6 @@ DECLARED: Final = {
     "fair": "loopcore_plugins.policy:Fair",
     "budget": "loopcore_plugins.policy:Budget",
     "shed": "loopcore_plugins.policy:Shed",
+    "convoy": "loopcore_plugins.convoy:Convoy",
 }
 """The entry points again, for a copy of loopcore without its metadata: frozen, vendored, or on PYTHONPATH."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore import files, sim, streams, sync
+from loopcore import files, group, sim, streams, sync
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference/api.md").read_text(encoding="utf-8")
@@ -43,6 +43,7 @@ def test_every_public_name_is_described() -> None:
     public = {f"loopcore.{name}" for name in loopcore.__all__} - {"loopcore.files", "loopcore.sync"}
     assert {f"loopcore.{name}" for name in streams.__all__} <= public
     public |= {f"loopcore.files.{name}" for name in files.__all__}
+    public |= {f"loopcore.group.{name}" for name in group.__all__ if name not in loopcore.__all__}
     public |= {f"loopcore.sim.{name}" for name in sim.__all__}
     public |= {f"loopcore.sync.{name}" for name in sync.__all__ if getattr(sync, name) not in MODULES}
     public |= {f"{module.__name__}.{name}" for module in MODULES for name in ("Channel", "Receiver", "Sender")}

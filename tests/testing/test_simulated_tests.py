@@ -30,7 +30,7 @@ async def two_clients_of_one_server():
     got = []
 
     async def serve(reader, writer):
-        got.append(await reader.read(100))
+        got.append(await reader.readline())
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -42,21 +42,26 @@ async def two_clients_of_one_server():
         writer.close()
 
     async with server:
-        await asyncio.gather(send(b"first"), send(b"second"))
+        await asyncio.gather(send(b"first\\n"), send(b"second\\n"))
     return got
 
 
 async def race():
-    assert await two_clients_of_one_server() == [b"first", b"second"]
+    assert await two_clients_of_one_server() == [b"first\\n", b"second\\n"]
 
 
 async def no_race():
-    assert sorted(await two_clients_of_one_server()) == [b"first", b"second"]
+    assert sorted(await two_clients_of_one_server()) == [b"first\\n", b"second\\n"]
 """
 # A kind of test: the plugin that it needs, and its text with the name of a coroutine left out.
 KINDS = {
     "run": ("", "def test_it():\n    asyncio.run({}())"),
     "runner": ("", "def test_it():\n    with asyncio.Runner() as runner:\n        runner.run({}())"),
+    "loopcore": ("", "def test_it():\n    import loopcore\n\n    loopcore.run({}())"),
+    "loop class": (
+        "",
+        "def test_it():\n    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as it:\n        it.run({}())",
+    ),
     "unittest": (
         "",
         "class TestIt(unittest.IsolatedAsyncioTestCase):\n    async def test_it(self):\n        await {}()",
@@ -309,6 +314,100 @@ def test_the_level_says_which_orders_are_tried(level: str, outcome: str, run: Ru
         assert "this is not the run of the token" not in again
 
 
+PARTS = """
+import asyncio
+import socket
+
+
+async def received(receive, sent=b"0123456789"):
+    async def serve(reader, writer):
+        writer.write(sent)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        try:
+            return await receive(reader)
+        finally:
+            writer.close()
+
+
+def test_one_read_is_a_message():
+    assert asyncio.run(received(lambda reader: reader.read(10))) == b"0123456789"
+
+
+def test_reads_until_the_message_is_whole():
+    assert asyncio.run(received(lambda reader: reader.readexactly(10))) == b"0123456789"
+
+
+def sent(send):
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as sock:
+        sock.setblocking(False)
+        receiver, _ = listener.accept()
+        send(sock, b"0123456789")
+        sock.shutdown(socket.SHUT_WR)
+        with receiver:
+            return b"".join(iter(lambda: receiver.recv(100), b""))
+
+
+def send_all(sock, data):
+    while data:
+        data = data[sock.send(data) :]
+
+
+def test_one_send_takes_all():
+    assert sent(lambda sock, data: sock.send(data)) == b"0123456789"
+
+
+def test_sends_until_all_is_taken():
+    assert sent(send_all) == b"0123456789"
+"""
+
+
+def test_program_that_takes_one_read_or_send_for_a_message_is_found(run: Run) -> None:
+    said = run(PARTS, "--loopcore-sim", "--seeds", "200", "-rA", "--tb=short")
+    assert sorted(re.findall("^PASSED .*::(.*)", said, re.MULTILINE)) == [
+        "test_reads_until_the_message_is_whole",
+        "test_sends_until_all_is_taken",
+    ]
+    assert sorted(re.findall("^FAILED .*::(\\w+)", said, re.MULTILINE)) == [
+        "test_one_read_is_a_message",
+        "test_one_send_takes_all",
+    ]
+    assert "differ from asyncio's own order:\n  - split: '0123456789' from main to main: " in said
+    assert "differ from asyncio's own order:\n  - short write from main to main: " in said
+    replays = re.findall(r"pytest (\S+) --loopcore-sim-replay (\S+)", said)
+    assert len(replays) == 2
+    for test, token in replays:
+        assert "1 failed" in run(PARTS, test, "--loopcore-sim-replay", token)
+
+
+ITSELF = """
+from loopcore import sim
+
+
+async def answer():
+    return 42
+
+
+def test_runs_a_simulation():
+    assert sim.run(answer) == 42
+
+
+def test_fails_in_a_simulation():
+    assert sim.run(answer) == 43
+"""
+
+
+def test_test_that_simulates_itself_runs_as_without_the_option(run: Run) -> None:
+    said = run(RACE + ITSELF + KINDS["run"][1].format("no_race"), "--loopcore-sim", "--seeds", "3", "--tb=short")
+    assert "1 failed, 2 passed" in said
+    assert "assert 42 == 43" in said
+    assert "loopcore-sim: 3 tests, 5 schedules, " in said
+    assert "loopcore-sim: 2 of them ran as without the option: they start simulations themselves" in said
+    assert "simulations do not nest" not in said
+
+
 def test_failure_in_asyncios_own_order_says_so(run: Run) -> None:
     said = run(RACE + OTHERS, "--loopcore-sim", "-k", "deadlock", "--tb=short")
     assert "loopcore-sim: failed with seed 0, asyncio's own order; no other schedule is needed: pytest " in said
@@ -337,6 +436,16 @@ def test_timer_of_pytest_timeout_measures_real_time(only: str, run: Run) -> None
     said = run(program, "--loopcore-sim", "-p", "pytest_timeout", "--timeout=3", "-o", f"timeout_func_only={only}")
     assert "Timeout (>3.0s) from pytest-timeout" in said
     assert "1 failed, 1 passed" in said
+
+
+def test_replay_of_another_run_fails_although_the_test_passes(run: Run) -> None:
+    program = "from loopcore import sim\n\ndef test_it():\n    assert not sim.choose({}, {!r})\n"
+    said = run(program.format(2, "it breaks"), "--loopcore-sim", "--seeds", "50")
+    (token,) = re.findall(r"--loopcore-sim-replay (\S+)", said)
+    assert "1 failed" in run(program.format(2, "it breaks"), "--loopcore-sim-replay", token)
+    changed = run("def test_it():\n    pass\n", "--loopcore-sim-replay", token, "--tb=short")
+    assert "1 error" in changed or "1 failed" in changed, changed
+    assert "this is not the run of the token: the run ended after 0 choices" in changed
 
 
 def test_replay_refuses_several_tests_and_other_words(run: Run) -> None:

@@ -49,7 +49,8 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
     def write(fd: int, data: Any) -> int:
         description = table.get(fd)
         view = memoryview(data).cast("B")
-        size: int = retry(description, lambda: description.write(view), WRITE)
+        take = description.write if description.blocking else description.write_some
+        size: int = retry(description, lambda: take(view), WRITE)
         while description.blocking and 0 < size < len(view):  # write(2) that blocks takes it all
             try:
                 size += retry(description, partial(description.write, view[size:]), WRITE)

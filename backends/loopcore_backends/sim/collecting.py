@@ -11,11 +11,17 @@ from typing import Final
 EVERY: Final = 1_000
 """Waits of the world between two collections."""
 
+LEFT_OVER: Final = 16
+"""Simulations between two collections of what they have left: tapes and worlds, in cycles. gc.unfreeze makes all of it
+old objects, which the interpreter looks at only when many new ones have lived long; in a search hardly any do."""
+
 _OF_PYTHON: Final = 2_000
 """With as many frozen objects, the program has called gc.freeze. Python 3.12 freezes a few hundred when it starts."""
 
 _is_frozen = False
 """The program has called gc.freeze. Remembered, since counting many frozen objects takes milliseconds."""
+
+_simulations = 0
 
 
 @contextmanager
@@ -25,6 +31,10 @@ def collected_steadily() -> Iterator[None]:
     Objects made before are exempt from collection meanwhile (gc.freeze), so one takes about as long as the simulation
     has objects. Not where the program has called gc.freeze itself: gc.unfreeze would undo that.
     """
+    global _simulations
+    _simulations += 1
+    if _simulations % LEFT_OVER == 0:
+        gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
     freezes = _may_freeze()

@@ -32,6 +32,10 @@ class Description:
         """Take bytes; return how many."""
         raise error(errno.EINVAL)
 
+    def write_some(self, data: "bytes | memoryview") -> int:
+        """Take bytes for a program that does not block: perhaps a part only, although there is room for more."""
+        return self.write(data)
+
     def poll(self) -> int:
         """Return the readiness, in bits of loopcore.ports.interest."""
         return 0

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from loopcore.sim.arguments import called
 from loopcore_backends.sim.descriptors import error
 from loopcore_backends.sim.files.disk import Disk
 from loopcore_backends.sim.files.system import new_disk
@@ -73,7 +74,7 @@ class Host:
         try:
             self.loop = self.world.loops.new()
             self.loop.set_exception_handler(self.report)
-            self.task = self.loop.create_task(main(), name=self.name)
+            self.task = self.loop.create_task(called(main), name=self.name)
         finally:
             self.world.host = before
         self.has_stirred = True

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 GIVES_UP_AFTER: Final = 924.0
 """Seconds after which TCP gives a connection up whose peer does not answer (tcp_retries2 of Linux)."""
 RETRANSMITS_AFTER: Final = 0.2
+RETRANSMITS_AT_LEAST_EVERY: Final = 120.0
+"""TCP_RTO_MAX of Linux."""
 SYN_ACK_RETRIES: Final = 5
 """A listener whose queue is full answers a connect five times more, after 1, 2, 4 ... seconds, then forgets it."""
 SYN_RETRIES: Final = 6
 """A connect is repeated so often, after 1, 2, 4 ... seconds: ETIMEDOUT after 127 s."""
 LOOPBACK_DELAYS: Final = (0.0, 0.0001, 0.005, 0.05)
 LINK_DELAYS: Final = (0.001, 0.0001, 0.01, 0.1)
+SPLIT_PAUSE: Final = 0.0001
+"""Seconds between the packets of one write: the receiver runs in between."""
 TIME_WAIT: Final = 60_000_000_000
 """Nanoseconds that a port stays busy whose connection was closed from this side."""
 BROADCAST: Final = "255.255.255.255"
@@ -41,9 +45,9 @@ class Link:
     def __init__(self, delays: tuple[float, ...]) -> None:
         self.delays = delays
         self.loss = 0.0
-        """The share of packets that are lost."""
+        """The probability with which a packet is lost."""
         self.duplicates = 0.0
-        """The share of datagrams that arrive twice."""
+        """The probability with which a datagram arrives twice."""
         self.bandwidth: float | None = None
         """Bytes a second; None for no limit."""
         self.is_cut = False
@@ -76,15 +80,22 @@ class Wire:
         """When the connection is given up, while something is held."""
         self._boots = source.boots
         self.on_give_up: Callable[[], object] | None = None
+        self.gives_up_after: Callable[[], float] = lambda: GIVES_UP_AFTER
+        """Seconds, asked when something is first held up."""
 
-    def send(self, size: int, label: str, arrive: Callable[[], object], delay: float | None = None) -> None:
-        """Have `arrive` called when this, of `size` bytes, has come to the other end: after `delay`, or one drawn."""
+    def send(
+        self, size: int, label: str, arrive: Callable[[], object], delay: float | None = None, pause: float = 0.0
+    ) -> None:
+        """Have `arrive` called when this, of `size` bytes, has come to the other end: after `delay`, or one drawn.
+
+        It comes at least `pause` seconds after what was sent before it.
+        """
         if delay is None:
             delay = self._network.delay(self.source, self.target, size, label, retransmits=True)
-        if not delay and not self._under_way and not self._network.is_cut(self.source, self.target):
+        if not delay and not pause and not self._under_way and not self._network.is_cut(self.source, self.target):
             arrive()
             return
-        self._last_arrival = max(self._last_arrival, self._world.now + delay)
+        self._last_arrival = max(self._last_arrival, self._world.now + delay) + pause
         self._under_way.append((self._last_arrival, arrive, label))
         if len(self._under_way) == 1:
             self._await_first()
@@ -99,7 +110,7 @@ class Wire:
         if self._network.is_cut(self.source, self.target):
             self._is_held = True
             self._network.held.append(self)
-            self._end = self._world.after(GIVES_UP_AFTER, self._give_up, "give up a connection")
+            self._end = self._world.after(self.gives_up_after(), self._give_up, "give up a connection")
             return
         _, arrive, _ = self._under_way.popleft()
         arrive()
@@ -157,21 +168,17 @@ class Network:
             delay += link.free_at - self.world.now
         if link.loss:
             again = RETRANSMITS_AFTER
-            while self._is_drawn(link.loss, f"loss: {label}"):
+            while self.world.tape.happens(link.loss, f"loss: {label}"):
                 if not retransmits:
                     return -1.0
                 delay += again
-                again *= 2
+                again = min(2 * again, RETRANSMITS_AT_LEAST_EVERY)
         return delay
 
     def is_doubled(self, source: "Host", target: "Host", label: str) -> bool:
         """Draw whether a datagram arrives twice."""
         share = self.link(source, target).duplicates
-        return bool(share) and self._is_drawn(share, f"twice: {label}")
-
-    def _is_drawn(self, share: float, label: str) -> bool:
-        n = max(2, round(1 / share))
-        return self.world.tape.choose(n, label) == n - 1
+        return bool(share) and self.world.tape.happens(share, f"twice: {label}")
 
     def cut(self, source: "Host", target: "Host") -> None:
         """Let nothing arrive from `source` at `target`."""

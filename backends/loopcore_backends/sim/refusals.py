@@ -26,7 +26,7 @@ _PROCESS: Final = "run the child's program as another host of the simulation, or
 _SOCKET: Final = "use the module socket, or asyncio's transports and streams"
 _LIBRARY: Final = "use a client that is written on asyncio or on the module socket, or replace it in the test"
 _TLS: Final = "use TLS of asyncio's transports (ssl=...), or ssl.MemoryBIO"
-_SELECT: Final = "use the running loop: add_reader, add_writer, or asyncio's streams"
+_SELECT: Final = "use the running loop (add_reader, streams), and asyncio.new_event_loop for a loop of its own"
 _SIGNAL: Final = "send signals to processes of the simulation only (os.getpid())"
 _MAPPING: Final = "read and write the file instead"
 _DESCRIPTOR: Final = "use socket.socketpair() or os.pipe()"

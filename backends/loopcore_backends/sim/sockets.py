@@ -298,7 +298,7 @@ class SimSocket(socket.socket):
         view = memoryview(data).cast("B")
         description = self._opened()
         if not isinstance(description, StreamSocket) or not self._waits(flags) or self._blocks_for is not None:
-            size: int = self._retry(lambda: description.write(view), _WRITE, flags)
+            size: int = self._retry(lambda: description.write_some(view), _WRITE, flags)
             return size
         sent: int = self._retry(lambda: description.write(view), _WRITE, flags)
         while sent < len(view):  # send(2) that blocks takes it all

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
-from loopcore_backends.sim.network import SYN_ACK_RETRIES, SYN_RETRIES, Wire, is_any
+from loopcore_backends.sim.network import GIVES_UP_AFTER, SPLIT_PAUSE, SYN_ACK_RETRIES, SYN_RETRIES, Wire, is_any
 from loopcore_backends.sim.streams import (
     BINARY,
     BOTH,
@@ -30,6 +30,7 @@ from loopcore_backends.sim.streams import (
 )
 
 _SENDS: Final = ("connected", "close wait")
+_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", 18)
 
 
 class TcpSocket(StreamSocket):
@@ -44,8 +45,6 @@ class TcpSocket(StreamSocket):
         self._call = "none"
         """How far connect(2) has come: none, begun, done. The call that reports the outcome comes after the outcome."""
         self._wire: Wire | None = None
-        self._peeked = 0
-        """Bytes at the beginning of the inbox that MSG_PEEK has shown."""
         self._has_ended = False
         """The peer has said that nothing more comes."""
         self._is_orphan = False
@@ -193,8 +192,9 @@ class TcpSocket(StreamSocket):
         other.peer, self.peer = self, other
         other._wire = Wire(network, listener.host, self.host)
         self._wire = Wire(network, self.host, listener.host)
-        self._wire.on_give_up = lambda: self.fail(errno.ETIMEDOUT)
-        other._wire.on_give_up = lambda: other.fail(errno.ETIMEDOUT)
+        for end, wire in ((self, self._wire), (other, other._wire)):
+            wire.on_give_up = partial(end.fail, errno.ETIMEDOUT)
+            wire.gives_up_after = end._user_timeout
         self.state = "connected"
         self._wire.send(
             0,
@@ -203,6 +203,11 @@ class TcpSocket(StreamSocket):
             network.link(self.host, listener.host).delays[0],
         )
         self.changed()
+
+    def _user_timeout(self) -> float:
+        """Return for how many seconds what was sent may stay unanswered (TCP_USER_TIMEOUT)."""
+        milliseconds: int = self.options.get((socket.IPPROTO_TCP, _USER_TIMEOUT), 0)
+        return milliseconds / 1000 or GIVES_UP_AFTER
 
     def _acknowledged(self, other: "TcpSocket", attempt: int) -> None:
         """Put `other` into the queue of this listener."""
@@ -237,14 +242,6 @@ class TcpSocket(StreamSocket):
         if self.state == "listening":
             raise error(errno.ENOTCONN)
         if self._inbox:
-            size = min(size, self._unread)
-            if peek:
-                self._peeked = max(self._peeked, size)
-            elif size > max(1, self._peeked):
-                portion = self.host.world.tape.choose(3, "how much of what has arrived is read")
-                size = max((size, size // 2, 1)[portion], self._peeked)
-            if not peek:
-                self._peeked = max(0, self._peeked - size)
             return self._take(size, peek)
         if self._has_ended:
             return b""
@@ -269,25 +266,49 @@ class TcpSocket(StreamSocket):
             raise error(errno.EAGAIN)
         taken = bytes(data[:size])
         self._outstanding += size
-        world, peer = self.host.world, self.peer
-        preview = show_bytes(taken)
+        end = self._end_of_first_packet(taken)
+        self._send_packet(taken[:end])
+        if end < size:
+            self._send_packet(taken[end:], SPLIT_PAUSE)
+        return size
+
+    def _end_of_first_packet(self, data: bytes) -> int:
+        """Choose where one write is split on its way: TCP keeps no boundaries of messages."""
+        size = len(data)
+        if size < 2:
+            return size
+        ends = {1: "after one byte", size // 2: "in the middle", size - 1: "before the last byte"}
+        label = f"split: {show_bytes(data)} from {self.host.name} to {self.peer.host.name}: {', '.join(ends.values())}"
+        end: int = [size, *ends][self.host.world.tape.choose(len(ends) + 1, label)]
+        return end
+
+    def _send_packet(self, data: bytes, pause: float = 0.0) -> None:
+        world, peer, size = self.host.world, self.peer, len(data)
+        preview = show_bytes(data)
         text = preview if preview == BINARY else f"{preview} ({size} bytes)"
         flow = world.new_flow()
         world.note("send", text, peer.host.name, flow, self.host.name)
 
         def arrive() -> None:
             world.note("arrive", text, self.host.name, flow, peer.host.name)
-            peer._arrived(taken)
+            peer._arrived(data)
 
-        self._carry(size, f"{preview} from {self.host.name} to {peer.host.name}", arrive)
-        return size
+        self._carry(size, f"{preview} from {self.host.name} to {peer.host.name}", arrive, pause)
+
+    def write_some(self, data: "bytes | memoryview") -> int:
+        size = min(len(data), self._window())
+        if size > 1 and self.state in _SENDS:
+            label = f"short write from {self.host.name} to {self.peer.host.name}: half, one byte"
+            size = (size, size // 2, 1)[self.host.world.tape.choose(3, label)]
+            data = data[:size]
+        return self.write(data)
 
     def send_to(self, data: "bytes | memoryview", address: Any) -> int:
         return self.write(data)  # Linux looks at the address for "fast open" only
 
-    def _carry(self, size: int, label: str, arrive: Any) -> None:
+    def _carry(self, size: int, label: str, arrive: Any, pause: float = 0.0) -> None:
         if self._wire is not None:
-            self._wire.send(size, label, arrive)
+            self._wire.send(size, label, arrive, pause=pause)
 
     def _arrived(self, data: bytes) -> None:
         if self._is_orphan or self.state == "closed":
@@ -346,7 +367,7 @@ class TcpSocket(StreamSocket):
         self.shut = 0
         self._has_ended = False
         self._inbox.clear()
-        self._unread = self._outstanding = self._peeked = 0
+        self._unread = self._outstanding = 0
         self.peer = self.remote = None
 
     def _send_end(self) -> None:

@@ -59,7 +59,7 @@ def help_(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=_help, group="Get help")
 
 
-BUILTIN: Final = ("run", "backends", "plugins", "info", "completion", "help")
+BUILTIN: Final = ("run", "serve", "backends", "plugins", "info", "completion", "help")
 """The commands that no entry point can replace."""
 
 COMPLETING: Final = "_ARGCOMPLETE"
@@ -71,9 +71,10 @@ def _builtin(name: str) -> AddCommand:
         return run
     if name == "help":
         return help_
-    from loopcore.cli import builtin, completion  # here, because importing importlib.metadata takes a while
+    from loopcore.cli import builtin, completion, serve  # here, because importing importlib.metadata takes a while
 
     commands: dict[str, AddCommand] = {
+        "serve": serve.serve,
         "backends": builtin.backends,
         "plugins": builtin.plugins,
         "info": builtin.info,

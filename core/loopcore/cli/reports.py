@@ -80,6 +80,7 @@ def info_facts() -> dict[str, Any]:
     return {
         "loopcore": installed_version("loopcore"),
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "gil": "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off; the plugin convoy has no effect",
         "executable": sys.executable,
         "platform": platform.platform(),
         "pluggy": installed_version("pluggy"),

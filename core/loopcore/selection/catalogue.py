@@ -105,9 +105,10 @@ class Catalogue:
 
     def load(self, declaration: Declaration) -> object:
         """Return the object that `declaration` names; import it unless that has been done."""
-        if declaration not in self._loaded:
+        loaded = self._loaded.get(declaration, self)  # not `in`: another thread may refresh the catalogue meanwhile
+        if loaded is self:
             try:
-                self._loaded[declaration] = declaration.load()
+                loaded = self._loaded[declaration] = declaration.load()
             except LoopcoreError as exc:  # says already what is missing
                 raise self._import_failure(blame(declaration.label(self._noun), declaration.name, exc)) from exc
             except Exception as exc:
@@ -115,7 +116,7 @@ class Catalogue:
                     f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
                     f"{type(exc).__name__}: {exc}; {_advice(declaration.target, exc)}"
                 ) from exc
-        return self._loaded[declaration]
+        return loaded
 
     def register(self, name: str, target: object, by: str) -> None:
         """Make `name` stand for `target` in this process. Raises UsageError if it stands for something else."""
@@ -137,10 +138,11 @@ class Catalogue:
         self.choices = {}
 
     def _scan(self) -> dict[str, list[Declaration]]:
-        if self._installed is None:
+        installed = self._installed
+        if installed is None:
             from importlib import metadata  # here, because importing it adds some milliseconds to a program's start
 
-            installed: dict[str, list[Declaration]] = {}
+            installed = {}
             for entry in metadata.entry_points(group=self.group):
                 name, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "")
                 own = name.lower() == OWN_DISTRIBUTION
@@ -152,7 +154,7 @@ class Catalogue:
                     if (made_here := self.own(name)) is not None:
                         installed.setdefault(name, []).append(made_here)
             self._installed = installed
-        return self._installed
+        return installed
 
     def _own_targets(self) -> dict[str, str]:
         """Return the table of entry points that `loopcore_backends` or `loopcore_plugins` has, by name.

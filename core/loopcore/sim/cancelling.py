@@ -82,6 +82,8 @@ async def may_cancel(
     Cancelling the caller cancels the coroutine, as with any awaited task, and raises CancelledError here.
     Raises UsageError outside a simulation. Thread: the loop's own.
     """
+    if not isinstance(coroutine, (Coroutine, Generator)):
+        raise UsageError(f"may_cancel() takes a coroutine, as in may_cancel(get()), not {coroutine!r}")
     try:
         points = _Points(coroutine, name or str(getattr(coroutine, "__name__", type(coroutine).__name__)))
     except UsageError:

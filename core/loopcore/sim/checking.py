@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from loopcore.errors import UsageError
+from loopcore.sim.arguments import checked_seeds
 from loopcore.sim.errors import SimulationError
 from loopcore.sim.report.failure import failure_text
 from loopcore.sim.report.failure import in_words as choices_in_words
@@ -82,14 +83,13 @@ def search(
     """Run `main` with one seed after the other until a run fails; shrink that one with at most `shrinks` more runs.
 
     `seeds` are the seeds, or how many there are from 0 on. `by` is one of SEARCHES. `progress` is called after each
-    run. Raises nothing of what `main` raises.
+    run. Raises nothing of what `main` raises, and UsageError for what it was given.
     """
     if by not in SEARCHES:
         raise UsageError(f"there is no search {by!r}; choose one of {', '.join(SEARCHES)}")
     seen = Search()
-    seeds = range(seeds) if isinstance(seeds, int) else seeds
     strategy_of = SEARCHES[by]()
-    for seed in seeds:
+    for seed in checked_seeds(seeds):
         strategy = strategy_of(seed)
         if strategy is None:
             seen.is_exhausted = True
@@ -105,6 +105,8 @@ def search(
             break
         if progress is not None:
             progress(seen)
+    if not seen.runs and not seen.is_exhausted:
+        raise UsageError("there is no seed to try: `seeds` is empty")
     return seen
 
 

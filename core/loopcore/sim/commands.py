@@ -3,13 +3,19 @@
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import shlex
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from loopcore.sim.checking import Search
 
 GROUP: Final = "Measure and extend"
 LIMIT: Final = 3600.0
@@ -49,6 +55,7 @@ def sim(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--level", choices=("io", "wake", "all"), default="io", help="what may differ from asyncio")
     run.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that search (default: 1)")
     run.add_argument("--search", default="mixed", metavar="KIND", help="mixed, random, pct, bounded, coverage or fifo")
+    run.add_argument("--is-job", action="store_true", help=argparse.SUPPRESS)
     parser.set_defaults(act=act, group=GROUP)
 
 
@@ -58,7 +65,7 @@ def act(arguments: argparse.Namespace) -> int:
 
     for option in ("seeds", "jobs"):
         if getattr(arguments, option, 1) < 1:
-            raise UsageError(f"--{option} is 1 or more")
+            raise UsageError(f"--{option} is 1 or more, not {getattr(arguments, option)}")
     pin_hash_seed()
     try:
         return {"run": _run, "replay": _replay, "twice": _twice}[arguments.action](arguments)
@@ -122,76 +129,142 @@ def _search(main: Main, arguments: argparse.Namespace, by: str, options: list[st
     from loopcore.errors import UsageError
     from loopcore.sim.checking import Search, in_words, search
 
-    begin = shown = time.perf_counter()
+    shows = _Progress()
+    is_job = getattr(arguments, "is_job", False)
 
     def progress(seen: Search) -> None:
-        nonlocal shown
-        now = time.perf_counter()
-        if sys.stderr.isatty() and now - shown > 0.5:
-            shown = now
-            print(f"\r{seen.runs:,} runs, {seen.runs / (now - begin):,.0f} a second", end="", file=sys.stderr)
+        if shows.is_due():
+            if is_job:
+                _print_for_jobs(seen)
+            else:
+                shows.show(seen)
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     level = _level(arguments.level)
     seen = search(main, seeds=seeds, by=by, level=level, limit=arguments.limit, progress=progress)
     if seen.runs == 1 and seen.failure is not None and isinstance(seen.failure.error, UsageError):
         raise seen.failure.error  # the command was given something that does not fit
-    seconds = time.perf_counter() - begin
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
-    print(
-        f"{seen.runs:,} runs in {seconds:.1f} s: {seen.steps / seconds:,.0f} steps and "
-        f"{seen.seconds / seconds:,.0f} simulated seconds a second"
-    )
-    for name, count in sorted(seen.reached.items(), key=lambda item: item[1]):
-        print(f"  reached {name!r} in {count:,} of them")
-    for refused in sorted(seen.refused):
-        print(f"  not simulated, and caught by the program: {refused}")
-    if seen.failure is None:
-        print("no run failed" + (", and there are no others" if seen.is_exhausted else ""))
-        return 0
-    if arguments.limit != LIMIT:
-        options = [*options, "--limit", f"{arguments.limit:g}"]
-    command = shlex.join(["loopcore", "sim", "replay", arguments.program, seen.failure.token, *options])
-    print(in_words(seen.failure, command.replace("{", "{{").replace("}", "}}")))
-    return 1
+    failure = None
+    if seen.failure is not None:
+        if arguments.limit != LIMIT:
+            options = [*options, "--limit", f"{arguments.limit:g}"]
+        command = shlex.join(["loopcore", "sim", "replay", arguments.program, seen.failure.token, *options])
+        failure = in_words(seen.failure, command.replace("{", "{{").replace("}", "}}"))
+    if is_job:
+        _print_for_jobs(seen, failure)
+    else:
+        shows.end(seen, failure)
+    return 1 if failure else 0
+
+
+class _Progress:
+    """What a search prints: a line that changes on a terminal, and the counts at the end."""
+
+    def __init__(self) -> None:
+        self._begin = self._shown = time.perf_counter()
+
+    def is_due(self) -> bool:
+        """Return whether half a second has passed since it last returned True."""
+        now = time.perf_counter()
+        if now - self._shown < 0.5:
+            return False
+        self._shown = now
+        return True
+
+    def show(self, seen: "Search") -> None:
+        """Show how far a search has come, on a terminal."""
+        if sys.stderr.isatty():
+            speed = seen.runs / (time.perf_counter() - self._begin)
+            print(f"\r{seen.runs:,} runs, {speed:,.0f} a second", end="", file=sys.stderr)
+
+    def end(self, seen: "Search", failure: str | None) -> None:
+        """Print the counts of a search that is over, and its failure."""
+        seconds = time.perf_counter() - self._begin
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr)
+        print(
+            f"{seen.runs:,} runs in {seconds:.1f} s: {seen.steps / seconds:,.0f} steps and "
+            f"{seen.seconds / seconds:,.0f} simulated seconds a second"
+        )
+        for name, count in sorted(seen.reached.items(), key=lambda item: item[1]):
+            print(f"  reached {name!r} in {count:,} of them")
+        for refused in sorted(seen.refused):
+            print(f"  not simulated, and caught by the program: {refused}")
+        print(failure or "no run failed" + (", and there are no others" if seen.is_exhausted else ""))
+
+
+def _print_for_jobs(seen: "Search", failure: str | None = None) -> None:
+    """Print the counts as the process reads them that started this one: a line of JSON."""
+    counts = {"runs": seen.runs, "seconds": seen.seconds, "steps": seen.steps, "failure": failure}
+    print(json.dumps({**counts, "reached": seen.reached, "refused": sorted(seen.refused)}), flush=True)
+
+
+class _Job:
+    """A process that searches a share of the seeds."""
+
+    def __init__(self, arguments: argparse.Namespace, first: int, count: int, output: IO[str]) -> None:
+        command = [
+            sys.executable, "-m", "loopcore", "sim", "run", arguments.program, "--seeds", str(count),
+            "--first", str(first), "--level", arguments.level, "--search", arguments.search,
+            "--limit", str(arguments.limit), "--is-job",
+        ]  # fmt: skip
+        self._output = output
+        self.process = subprocess.Popen(command, stdout=output)
+
+    def end(self) -> None:
+        """End the process, if it still runs."""
+        self.process.kill()
+        self.process.wait()
+
+    def counts(self) -> dict[str, Any]:
+        """Return what it printed last; empty if it has printed nothing yet."""
+        self._output.seek(0)
+        lines = [line for line in self._output if line.startswith("{") and line.endswith("}\n")]
+        found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+        return found
+
+
+def _total(jobs: list[_Job]) -> "tuple[Search, str | None]":
+    """Return the sum of what the jobs have counted, and the first failure."""
+    from loopcore.sim.checking import Search
+
+    total, failure = Search(), None
+    for counts in filter(None, (job.counts() for job in jobs)):
+        total.runs += counts["runs"]
+        total.seconds += counts["seconds"]
+        total.steps += counts["steps"]
+        total.reached.update(counts["reached"])
+        total.refused.update(counts["refused"])
+        failure = failure or counts["failure"]
+    return total, failure
 
 
 def _run_jobs(arguments: argparse.Namespace) -> int:
     """Split the seeds among processes; the first that finds a failure ends the others."""
-    import subprocess
-    import tempfile
-
-    jobs = min(arguments.jobs, arguments.seeds)
-    share, rest = divmod(arguments.seeds, jobs)
+    load(arguments.program)  # one error if there is no such function, not one of each process
+    number = min(arguments.jobs, arguments.seeds)
+    share, rest = divmod(arguments.seeds, number)
     first = arguments.first
+    shows = _Progress()
     with contextlib.ExitStack() as ends:
-        running: list[tuple[subprocess.Popen[bytes], IO[str]]] = []
-        for job in range(jobs):
+        jobs: list[_Job] = []
+        for job in range(number):
             count = share + (job < rest)
-            command = [
-                sys.executable, "-m", "loopcore", "sim", "run", arguments.program, "--seeds", str(count),
-                "--first", str(first), "--level", arguments.level, "--search", arguments.search,
-                "--limit", str(arguments.limit),
-            ]  # fmt: skip
-            first += count
             output = ends.enter_context(tempfile.TemporaryFile("w+"))  # a pipe that nobody reads would fill up
-            process = subprocess.Popen(command, stdout=output)
-            ends.callback(process.wait)
-            ends.callback(process.kill)
-            running.append((process, output))
-        while running:
-            for each in [*running]:
-                code = each[0].poll()
-                if code is None:
-                    continue
-                running.remove(each)
-                each[1].seek(0)
-                print(each[1].read(), end="")
-                if code:
-                    return code
+            jobs.append(_Job(arguments, first, count, output))
+            ends.callback(jobs[-1].end)
+            first += count
+        codes: list[int | None] = [None]
+        while None in codes and not any(codes):
             time.sleep(0.05)
-    return 0
+            codes = [job.process.poll() for job in jobs]
+            if shows.is_due():
+                shows.show(_total(jobs)[0])
+        code = next(filter(None, codes), 0)
+        total, failure = _total(jobs)
+    if code in (0, 1):
+        shows.end(total, failure)
+    return code
 
 
 def _traffic(arguments: argparse.Namespace) -> Main:

@@ -1,6 +1,6 @@
 """Errors of the simulation."""
 
-from loopcore.errors import LoopcoreError
+from loopcore.errors import LoopcoreError, UsageError
 from loopcore.sim import current
 
 
@@ -15,6 +15,10 @@ class NotSimulatedError(LoopcoreError, RuntimeError):
         super().__init__(message)
         if current.is_running():
             current.world().refused.append(message)
+
+
+class NestedSimulationError(UsageError):
+    """A simulation was started inside another one."""
 
 
 class SimulationError(LoopcoreError):

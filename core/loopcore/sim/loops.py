@@ -8,6 +8,7 @@ from weakref import ReferenceType
 
 from loopcore.runner import new_event_loop
 from loopcore.sim import current
+from loopcore.sim.errors import NotSimulatedError
 from loopcore.sim.numbered import numbered
 from loopcore.sim.ordering import ReadyChoices
 from loopcore.sim.tape import Level, Tape
@@ -21,9 +22,18 @@ class Loops:
         self._backend = backend
         self._made: list[ReferenceType[Any]] = []  # the program may drop a loop
 
-    def new(self) -> Any:
-        """Return a new loop for the host whose code runs."""
-        loop = numbered(new_event_loop(self._backend))
+    def new(self, backend: Any = None, *, plugins: Any = None) -> Any:
+        """Return a new loop for the host whose code runs.
+
+        `backend` and `plugins` are those that the program gives to `loopcore.new_event_loop`. Raises NotSimulatedError
+        for another backend than that of the simulation.
+        """
+        if backend not in (None, self._backend):
+            raise NotSimulatedError(
+                f"a loop on the backend {backend!r} is not simulated; leave `backend` out, and set LOOPCORE_BACKEND "
+                "where the program is started for real"
+            )
+        loop = numbered(new_event_loop(self._backend, plugins=plugins))
         tape: Tape = current.world().tape
         if tape.level is not Level.IO:
             loop.probes.register(ReadyChoices(tape), "ready-choices")

@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeVar
 from loopcore.errors import UsageError
 from loopcore.selection.discovery import BACKENDS
 from loopcore.sim import current
-from loopcore.sim.errors import SimulationError
+from loopcore.sim.arguments import NoCoroutineError, called, checked_limit, checked_main, checked_seed
+from loopcore.sim.errors import NestedSimulationError, SimulationError
 from loopcore.sim.loops import Loops
 from loopcore.sim.numbered import restart_numbers
 from loopcore.sim.search import mixed
@@ -60,15 +61,12 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
     """Run `main()` in a new simulation whose choices come from `tape`; return how it went.
 
     `limit` is in simulated seconds. What `main` raises, DeadlockError and SystemExit included, is in the outcome; only
-    KeyboardInterrupt is raised. If it returns, an exception that the handler of a loop was told of is the error: one of
-    a callback, of a connection's handler, of a task that is never awaited. An OSError is not: many handlers leave those
-    that faults of the network bring about to the loop. Raises UsageError inside a simulation.
+    KeyboardInterrupt is raised, and UsageError if `main` returns no coroutine. If it returns one and that ends, an
+    exception that the handler of a loop was told of is the error: one of a callback, of a connection's handler, of a
+    task that is never awaited. An OSError is not: many handlers leave those that faults of the network bring about to
+    the loop. Raises UsageError inside a simulation.
     """
-    if asyncio.iscoroutine(main):
-        main.close()
-        raise UsageError("pass the function, not the coroutine: every simulation has to call it anew: run(main)")
-    if not callable(main):
-        raise UsageError(f"a simulation runs a coroutine function without arguments, not {main!r}")
+    checked_main(main, "run(main)")
     if asyncio.events._get_running_loop() is not None and not current.is_running():
         raise UsageError("a loop runs in this thread already; start simulations outside of coroutines")
     outcome: Outcome | None = None
@@ -86,10 +84,14 @@ def simulation(tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim"
     """Let the body of the `with` statement see a new world whose choices come from `tape`, instead of the system.
 
     The loops that the body makes (by asyncio.run and the like) are those of the world's main host. `limit` is in
-    simulated seconds. The value is the World; it is closed at the end. Raises UsageError inside a simulation.
+    simulated seconds. The value is the World; it is closed at the end. Raises NestedSimulationError, a UsageError,
+    inside a simulation.
     """
+    checked_limit(limit)
     if current.is_running():
-        raise UsageError("a simulation runs already; use its hosts, or another process")
+        raise NestedSimulationError(
+            "a simulation runs already, and simulations do not nest: add hosts to it (sim.host)"
+        )
     machine = _machine(backend)
     restart_numbers()
     loops = Loops(backend)
@@ -132,7 +134,7 @@ def run(
     The same seed gives the same run. `limit` is in simulated seconds. Raises what `main` raises, with a note that has
     the token for `replay`; DeadlockError and LivelockError if it cannot end.
     """
-    tape = Tape(strategy or mixed(seed), seed=seed, level=level)
+    tape = Tape(strategy or mixed(checked_seed(seed)), seed=seed, level=level)
     outcome = simulate(main, tape, limit=limit)
     if outcome.error is not None:
         outcome.error.add_note(f"simulated with seed {seed}; replay token: {tape.token()}")
@@ -171,9 +173,11 @@ def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
     try:
         loop = world.main.loop = world.loops.new()
         loop.set_exception_handler(world.main.report)
-        result = loop.run_until_complete(main())
+        result = loop.run_until_complete(called(main))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
+    except NoCoroutineError:
+        raise
     except (Exception, asyncio.CancelledError, SystemExit) as exc:
         return None, exc
     if world.verdict is not None:  # the program has caught it

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 from loopcore.errors import UsageError
+from loopcore.sim.arguments import checked_main
 from loopcore.sim.current import world
 
 Main = Callable[[], Coroutine[Any, Any, Any]]
@@ -48,6 +49,10 @@ def host(name: str, main: Main | None = None, *, clock_offset: float = 0.0, cloc
     What `main` raises ends the simulation. The test itself runs on the host "main". Raises ValueError for a name that
     is taken.
     """
+    if main is not None:
+        checked_main(main, f"host({name!r}, main)")
+    if not clock_rate > 0.0:
+        raise UsageError(f"clock_rate is the seconds of its clocks in a true second, above 0, not {clock_rate!r}")
     made: Any = world().add_host(name, clock_offset=clock_offset, clock_rate=clock_rate)
     if main is not None:
         made.start(main)
@@ -73,16 +78,18 @@ def link(
 ) -> None:
     """Set how packets go from one host to another, by name; None leaves a setting unchanged.
 
-    `delays`: seconds that a packet may take, the usual value first; the tape chooses. `loss`: about the share of
-    packets that may be lost; TCP sends them again, later. `duplicates`: the same for datagrams that arrive twice. Which
-    ones, and how many, the search decides: no run need have that share. `bandwidth`: bytes a
-    second. Without a call a packet takes 1 ms, or 0.1, 10 or 100 ms.
+    `delays`: seconds that a packet may take, the usual value first; the tape chooses. `loss`: the probability that a
+    packet is lost; TCP sends it again, later. `duplicates`: the probability that a datagram arrives twice. Both hold in
+    every random run but that of seed 0, which loses nothing; the search "bounded" tries both answers for each packet.
+    `bandwidth`: bytes a second. Without a call a packet takes 1 ms, or 0.1, 10 or 100 ms.
     """
-    if delays is not None and (not delays or min(delays) < 0.0):
+    if delays is not None and (not delays or not all(isinstance(each, (int, float)) and each >= 0 for each in delays)):
         raise UsageError(f"delays are seconds, one or more, none below 0: {delays!r}")
     for share in (loss, duplicates):
-        if share is not None and not 0.0 <= share < 1.0:
-            raise UsageError(f"a share is at least 0 and below 1, this is {share}")
+        if share is not None and not (isinstance(share, (int, float)) and 0.0 <= share < 1.0):
+            raise UsageError(f"a share is at least 0 and below 1, this is {share!r}")
+    if bandwidth is not None and not bandwidth > 0.0:
+        raise UsageError(f"bandwidth is in bytes a second, above 0, or None to leave it, not {bandwidth!r}")
     network = world().network
     one, other = _named(source), _named(target)
     for way in [(one, other), (other, one)] if both_ways else [(one, other)]:
@@ -132,6 +139,8 @@ def heal() -> None:
 def fail_name(name: str, error: OSError | None) -> None:
     """Let the resolution of `name` fail with `error`, a `socket.gaierror` as a rule; with None it works again."""
     failures = world().network.name_failures
+    if error is not None and not isinstance(error, OSError):
+        raise UsageError(f'give the error that its resolution raises, as socket.gaierror(-2, "unknown"), not {error!r}')
     if error is None:
         failures.pop(name, None)
     else:
@@ -163,8 +172,8 @@ def now() -> float:
 
 def choose(n: int, label: str) -> int:
     """Let the tape choose from 0 to n - 1; 0 is the usual case. The search tries the others."""
-    if n < 1:
-        raise UsageError(f"choose() takes the number of answers, 1 or more, not {n}")
+    if not isinstance(n, int) or n < 1:
+        raise UsageError(f"choose() takes the number of answers, 1 or more, not {n!r}")
     value: int = world().tape.choose(n, label)
     return value
 

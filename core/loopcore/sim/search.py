@@ -14,7 +14,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from loopcore.errors import UsageError
-from loopcore.sim.tape import Choice, Fifo, Random, Replay, Strategy, fitted, stream
+from loopcore.sim.arguments import checked_seed
+from loopcore.sim.tape import Choice, Fifo, Random, Replay, Strategy, chance_of, fitted, stream
 
 __all__ = ["Coverage", "DelayBounded", "Fifo", "Pct", "Random", "Replay", "mixed"]
 
@@ -58,6 +59,11 @@ class Pct:
             first = self._first(keys)
         return first
 
+    def chance(self, probability: float, label: str) -> bool:
+        """Answer whether something of this probability happens."""
+        self._step += 1
+        return self._random() < probability
+
     def _first(self, keys: Sequence[str]) -> int:
         priorities = self._priorities
         for key in keys:
@@ -68,7 +74,7 @@ class Pct:
 
 def mixed(seed: int) -> Strategy:
     """The strategy of `seed`: asyncio's own order for 0; then `Random` and `Pct` in turn, with drawn parameters."""
-    if seed == 0:
+    if checked_seed(seed) == 0:
         return Fifo()
     if seed % 2:
         return Random(seed)
@@ -156,6 +162,11 @@ class _Watched:
         self.choices.append(Choice(label, n, value, tuple(keys)))
         return value
 
+    def chance(self, probability: float, label: str) -> int:
+        value = chance_of(self._strategy, probability, label)
+        self.choices.append(Choice(label, 2, value))
+        return value
+
 
 class _Then:
     """Answer from a list, and after its end from another strategy."""
@@ -167,3 +178,7 @@ class _Then:
     def next(self, n: int, label: str, keys: Sequence[str]) -> int:
         value = next(self._values, None)
         return self._after.next(n, label, keys) if value is None else fitted(value, n)
+
+    def chance(self, probability: float, label: str) -> int:
+        value = next(self._values, None)
+        return chance_of(self._after, probability, label) if value is None else fitted(value, 2)

@@ -22,6 +22,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from loopcore.errors import UsageError
+from loopcore.sim.arguments import checked_seed
 
 __all__ = ["Choice", "Fifo", "Level", "Random", "Replay", "Strategy", "Tape", "stream"]
 
@@ -36,6 +37,10 @@ class Level(IntEnum):
     program relies on this order, which is correct today and breaks under another scheduler."""
     ALL = 2
     """Also the order of any two ready callbacks. A failure may be impossible on asyncio; take it as a hint."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Level":
+        raise UsageError(f"a level is sim.Level.IO, sim.Level.WAKE or sim.Level.ALL, not {value!r}")
 
 
 class Choice(NamedTuple):
@@ -94,6 +99,16 @@ class Random:
         if self._random() >= rate:
             return 0
         return 1 + int(self._random() * (n - 1))
+
+    def chance(self, probability: float, label: str) -> bool:
+        """Answer whether something of this probability happens, in any run: there is no rate to it."""
+        return self._random() < probability
+
+
+def chance_of(strategy: Strategy, probability: float, label: str) -> int:
+    """Return 1 if something of this probability happens, as `strategy` answers, and 0 if not."""
+    chance = getattr(strategy, "chance", None)
+    return strategy.next(2, label, ()) if chance is None else int(chance(probability, label))
 
 
 class _Made(NamedTuple):
@@ -176,8 +191,7 @@ class Tape:
     """
 
     def __init__(self, strategy: Strategy | None = None, *, seed: int = 0, level: Level = Level.IO) -> None:
-        if seed < 0:
-            raise UsageError(f"a seed is 0 or more, this is {seed}")
+        checked_seed(seed)
         self.strategy: Strategy = Random(seed) if strategy is None else strategy
         self.seed = seed
         self.level = Level(level)
@@ -193,6 +207,13 @@ class Tape:
             return 0
         return self._record(n, label, ())
 
+    def happens(self, probability: float, label: str) -> bool:
+        """Choose whether something happens that has this probability, such as the loss of a packet.
+
+        Random searches draw it with that probability; a strategy without a method `chance` answers as to `choose(2)`.
+        """
+        return self._kept(2, label, (), chance_of(self.strategy, probability, label)) == 1
+
     def pick(self, keys: Sequence[str], label: str) -> int:
         """Choose which of the actors `keys` goes next: an index into `keys`, which are in asyncio's order."""
         if len(keys) <= 1:
@@ -200,7 +221,9 @@ class Tape:
         return self._record(len(keys), label, tuple(keys))
 
     def _record(self, n: int, label: str, keys: tuple[str, ...]) -> int:
-        value = self.strategy.next(n, label, keys)
+        return self._kept(n, label, keys, self.strategy.next(n, label, keys))
+
+    def _kept(self, n: int, label: str, keys: tuple[str, ...], value: int) -> int:
         if not 0 <= value < n:
             raise UsageError(f"{self.strategy!r} answered {value} to {label!r}; answer from 0 to {n - 1}")
         self.choices.append(Choice(label, n, value, keys))
@@ -268,6 +291,8 @@ _PREFIX = "sim1_"  # the version of the format; a letter first, so that a comman
 
 
 def _decode(text: str) -> list[int]:
+    if not isinstance(text, str):
+        raise UsageError(f"a replay token is a string that starts with {_PREFIX!r}, not {text!r}")
     text = text.strip()
     version = re.match(r"sim(\d+)_", text)
     if version is None:

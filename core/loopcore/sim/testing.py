@@ -11,18 +11,21 @@ that fails ends the search; it is shrunk, and the report of the shrunk run is th
 
 A test that failed because it called what is not simulated says nothing about the program: it is reported as skipped,
 "refused". One that caught the refusal and failed of another error has failed; its report lists the refused calls.
+
+A test that starts simulations itself (`loopcore.sim.check(main)`) runs once, as it does without the option: simulations
+do not nest.
 """
 
 import shlex
 import time
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 from _pytest.runner import runtestprotocol
 
 from loopcore.sim.checking import kind_of
-from loopcore.sim.errors import NotSimulatedError, SimulationError
+from loopcore.sim.errors import NestedSimulationError, NotSimulatedError, SimulationError
 from loopcore.sim.report.failure import in_words
 from loopcore.sim.running import outside, simulation
 from loopcore.sim.search import mixed
@@ -32,6 +35,8 @@ from loopcore.sim.tape import Level, Strategy, Tape
 SHRINK_RUNS: Final = 300
 SHRINK_SECONDS: Final = 10.0
 _SECTION: Final = "loopcore-sim"
+
+_E = TypeVar("_E", bound=BaseException)
 
 
 class _Run:
@@ -52,14 +57,22 @@ class _Run:
     @property
     def refusal(self) -> NotSimulatedError | None:
         """The refusal that made the run fail: a part or a cause of its first error."""
-        return _refusal(self.errors[0][1]) if self.failed and self.errors else None
+        return self._failed_of(NotSimulatedError)
+
+    @property
+    def simulates_itself(self) -> bool:
+        """Whether the run failed because the test starts simulations itself."""
+        return self._failed_of(NestedSimulationError) is not None
+
+    def _failed_of(self, kind: type[_E]) -> _E | None:
+        return _first(kind, self.errors[0][1]) if self.failed and self.errors else None
 
     @property
     def passed(self) -> bool:
         return all(report.passed and not hasattr(report, "wasxfail") for report in self.reports)
 
     def end_badly(self, error: SimulationError) -> None:
-        """Add an error that came after the test's teardown."""
+        """Add an error that came after the test's teardown, or says that this was not the run to repeat."""
         last = self.reports[-1]
         if last.passed:
             last.outcome, last.longrepr = "failed", f"{type(error).__name__}: {error}"
@@ -81,7 +94,7 @@ class SimulationPlugin:
         self._run: _Run | None = None
         self._timeout: Any = None
         """Settings of the timer that pytest-timeout has started for the test, before its first schedule."""
-        self._tests = self._refused = self._schedules = 0
+        self._tests = self._refused = self._schedules = self._unsimulated = 0
         self._seconds = 0.0
 
     def pytest_report_header(self) -> str:
@@ -106,12 +119,16 @@ class SimulationPlugin:
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         _make_base_of_temporary_folders(item.config)
         run, schedules, seconds = self._replayed(item) if self._token is not None else self._searched(item)
-        if run.refusal is not None:
+        simulates_itself = run.simulates_itself and self._token is None
+        if simulates_itself:
+            run.reports = self._unsimulated_reports(item)
+        elif run.refusal is not None:
             _skip(item, run, run.refusal)
         run.reports[-1].loopcore_sim = {  # type: ignore[attr-defined]  # a report's attributes travel to xdist's controller
             "schedules": schedules,
             "seconds": seconds,
             "refused": any(_is_refused(report) for report in run.reports),
+            "unsimulated": simulates_itself,
         }
         for report in run.reports:
             hook.pytest_runtest_logreport(report=report)
@@ -152,6 +169,7 @@ class SimulationPlugin:
             self._schedules += counts["schedules"]
             self._seconds += counts["seconds"]
             self._refused += counts["refused"]
+            self._unsimulated += counts["unsimulated"]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print what was run."""
@@ -160,6 +178,11 @@ class SimulationPlugin:
                 f"loopcore-sim: {_count(self._tests, 'test')}, {_count(self._schedules, 'schedule')}, "
                 f"{self._seconds:,.1f} simulated seconds, {self._refused:,} refused"
             )
+        if self._unsimulated:
+            terminalreporter.line(
+                f"loopcore-sim: {self._unsimulated:,} of them ran as without the option: "
+                "they start simulations themselves"
+            )
 
     # --- one test -----------------------------------------------------------------------------------
 
@@ -167,9 +190,7 @@ class SimulationPlugin:
         run = self._run = _Run(tape)
         properties = list(item.user_properties)
         item._report_sections.clear()
-        if self._timeout is not None:
-            item.ihook.pytest_timeout_cancel_timer(item=item)
-            item.ihook.pytest_timeout_set_timer(item=item, settings=self._timeout)
+        self._restart_timer(item)
         try:
             with simulation(tape) as world:
                 try:
@@ -185,15 +206,28 @@ class SimulationPlugin:
         tape.end()
         return run
 
+    def _unsimulated_reports(self, item: pytest.Item) -> list[pytest.TestReport]:
+        item._report_sections.clear()
+        self._restart_timer(item)
+        return runtestprotocol(item, log=False, nextitem=None)
+
+    def _restart_timer(self, item: pytest.Item) -> None:
+        if self._timeout is not None:
+            item.ihook.pytest_timeout_cancel_timer(item=item)
+            item.ihook.pytest_timeout_set_timer(item=item, settings=self._timeout)
+
     def _replayed(self, item: pytest.Item) -> tuple[_Run, int, float]:
         assert self._token is not None
         run = self._simulated(item, Tape.from_token(self._token))
         lines = [f"loopcore-sim: replayed with seed {run.tape.seed}", *_differences(run), *_refused_calls(run)]
         if run.tape.divergence is not None:
-            lines.append(
+            different = (
                 f"this is not the run of the token: {run.tape.divergence}; the test or its libraries have changed, or "
                 "the order of a set matters: use the same PYTHONHASHSEED for both runs"
             )
+            lines.append(different)
+            if run.passed:
+                run.end_badly(SimulationError(different))
         _add_section(run, lines)
         return run, 1, run.seconds
 
@@ -204,7 +238,7 @@ class SimulationPlugin:
             seconds += run.seconds
             if not run.passed or (seed == 0 and run.tape.is_blank):
                 break
-        if run.failed and run.refusal is None:
+        if run.failed and run.refusal is None and not run.simulates_itself:
             run = self._explained(item, run, seed)
         return run, seed + 1, seconds
 
@@ -255,11 +289,11 @@ def _refused_calls(run: _Run) -> list[str]:
     ]
 
 
-def _refusal(error: BaseException) -> NotSimulatedError | None:
-    """Return the first NotSimulatedError among `error`, its causes and contexts, and the members of its groups."""
+def _first(kind: type[_E], error: BaseException) -> _E | None:
+    """Return the first exception of `kind` among `error`, its causes and contexts, and the members of its groups."""
     found = [error]
     for each in found:  # it grows
-        if isinstance(each, NotSimulatedError):
+        if isinstance(each, kind):
             return each
         linked = [each.__cause__, each.__context__, *(each.exceptions if isinstance(each, BaseExceptionGroup) else ())]
         found += [other for other in linked if other is not None and not any(other is known for known in found)]

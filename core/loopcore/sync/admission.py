@@ -8,7 +8,7 @@ from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter
 class Admission(Subject):
     """The subject of operations that need a permit. The result is the operation's argument.
 
-    The holder returns its permit with `permits.give`. `lock` guards `permits` (None: only one thread uses them).
+    The holder returns its permit with `permits.give`. `lock` guards `permits`.
     Thread: as described in `loopcore.sync.waiting`.
     """
 

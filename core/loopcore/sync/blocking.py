@@ -21,7 +21,7 @@ from operator import index
 from typing import Any, Final, ParamSpec, TypeVar
 
 from loopcore.sync.admission import Admission
-from loopcore.sync.waiting import Permits, operate
+from loopcore.sync.waiting import Permits, new_lock, operate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -85,7 +85,7 @@ async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P
     permits = _permits.get(loop)
     if permits is None:
         permits = _permits.setdefault(loop, Permits(LIMIT))
-    await operate(Admission(None, permits))  # not kept: it refers to its loop
+    await operate(Admission(new_lock(False), permits))  # not kept: it refers to its loop
     give = permits.give
     bound = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
     call = _Call(function, bound, functools.partial(_post, loop, give))

@@ -26,7 +26,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, Ty
 from loopcore.sync.errors import Closed, Empty, Full, Lagged
 from loopcore.sync.handles import Handle, capacity_of
 from loopcore.sync.ring import DROP_NEW, LAG, WAIT, Cursor, Ring
-from loopcore.sync.waiting import PENDING, attempt, guard, new_lock, operate
+from loopcore.sync.waiting import PENDING, attempt, guard, new_lock, operate, view
 
 T = TypeVar("T")
 
@@ -52,12 +52,14 @@ class Sender(Handle, Generic[T]):
     @property
     def receivers(self) -> int:
         """How many receivers there are."""
-        return self._ring.readers
+        with view(self._ring):
+            return self._ring.readers
 
     @property
     def dropped(self) -> int:
         """How many values were dropped under "drop_new"."""
-        return self._ring.dropped
+        with view(self._ring):
+            return self._ring.dropped
 
     def send(self, value: T) -> Coroutine[Any, Any, int]:
         """Send `value`; return the number of receivers it is kept for. Waits only under "wait". Raises Closed."""
@@ -106,7 +108,7 @@ class Receiver(Handle, Generic[T]):
         return f"<broadcast.Receiver {len(self)} unseen, {self._cursor.ring.describe()}>"
 
     def __len__(self) -> int:
-        with guard(self._cursor):
+        with view(self._cursor):
             return self._cursor.unread()
 
     def __bool__(self) -> bool:
@@ -115,7 +117,8 @@ class Receiver(Handle, Generic[T]):
     @property
     def missed(self) -> int:
         """How many missed values were reported to this receiver in total."""
-        return self._cursor.missed
+        with view(self._cursor):
+            return self._cursor.missed
 
     def recv(self) -> Coroutine[Any, Any, T]:
         """Return the next value; wait for it if necessary. Raises Lagged; Closed when no more will come."""

@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from loopcore.runner import as_coroutine
+from loopcore.sync.binding import LoopBinding
 from loopcore.sync.errors import Empty
-from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, attempt, operate
+from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, attempt, guard, operate
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ class _Finished(Subject):
     __slots__ = ("present", "running", "tasks", "told")
 
     def __init__(self) -> None:
-        super().__init__(None)
+        super().__init__(LoopBinding("JoinSet", "make one in each loop"))
         self.running: set[asyncio.Task[Any]] = set()
         self.tasks: deque[asyncio.Task[Any]] = deque()
         self.present = Permits(0)
@@ -106,10 +107,11 @@ class JoinSet(Generic[T]):
 
     def spawn(self, awaitable: Awaitable[T], *, name: str | None = None) -> "asyncio.Task[T]":
         """Run `awaitable` as a task of the running loop, and return it."""
-        task: asyncio.Task[T] = asyncio.get_running_loop().create_task(as_coroutine(awaitable), name=name)
-        self._finished.running.add(task)
-        task.add_done_callback(self._finished.note)
-        return task
+        with guard(self._finished):
+            task: asyncio.Task[T] = asyncio.get_running_loop().create_task(as_coroutine(awaitable), name=name)
+            self._finished.running.add(task)
+            task.add_done_callback(self._finished.note)
+            return task
 
     def join_next(self) -> Coroutine[Any, Any, "asyncio.Task[T]"]:
         """Wait for the next task to end, and return it; tasks are joined in the order in which they ended.

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from loopcore.sync.admission import Admission
-from loopcore.sync.waiting import Permits, guard, new_lock, operate
+from loopcore.sync.waiting import Permits, guard, new_lock, operate, view
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Mutex(Generic[T]):
     def __init__(self, value: T, *, threadsafe: bool = False) -> None:
         self._value = value
         self._guard: Guard[T] | None = None
-        self._turn = Admission(new_lock(threadsafe), Permits(1))
+        self._turn = Admission(new_lock(threadsafe, "mutex"), Permits(1))
 
     def __repr__(self) -> str:
         state = f"locked, {self._turn.permits.waiting()} waiting" if self.locked() else "unlocked"
@@ -64,7 +64,8 @@ class Mutex(Generic[T]):
 
     def locked(self) -> bool:
         """Return whether the lock is held, or about to be taken by a waiting task."""
-        return self._turn.permits.free == 0
+        with view(self._turn):
+            return self._turn.permits.free == 0
 
     async def __aenter__(self) -> Guard[T]:
         held: Guard[T] = Guard()  # first: a MemoryError here must not leave the lock taken
@@ -76,9 +77,9 @@ class Mutex(Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        held, self._guard = self._guard, None
-        if held is None:
-            raise RuntimeError("the mutex is not locked: use it in `async with`")
-        held._mutex = None
         with guard(self._turn):
+            held, self._guard = self._guard, None
+            if held is None:
+                raise RuntimeError("the mutex is not locked: use it in `async with`")
+            held._mutex = None
             self._turn.permits.give()

@@ -6,6 +6,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 
 from loopcore._native.interpreter cimport PYGEN_ERROR, PYGEN_NEXT, PYGEN_RETURN, PySendResult
+from loopcore.sync.binding cimport LoopBinding
 
 cdef extern from *:
     """
@@ -37,7 +38,6 @@ cdef class Waiter:
 
 cdef class Subject:
     cdef readonly object lock
-    cdef object loop
 
     cpdef object attempt(self, object argument)
     cpdef bint enlist(self, Waiter waiter) except -1

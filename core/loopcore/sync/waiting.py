@@ -6,7 +6,8 @@ an operation that is cancelled, or whose task is cancelled, has done nothing: no
 task that is gone.
 
 A **Subject** is the object that is waited for, seen from one side: the receiving end of a channel, its sending end, a
-lock. Operations call its methods under its lock, if it has one.
+lock. Operations call its methods under its lock. Its lock is a real one if several threads use the object; otherwise it
+is a LoopBinding, which locks nothing, and refuses other loops.
 
 A **Waiter** represents the suspended task. Waking it may reserve something for it (`granted`): a value, or the room for
 the value that it wants to send. A waiter that is withdrawn passes its reservation on. So no wake-up is lost, and a task
@@ -23,6 +24,8 @@ from contextlib import nullcontext
 from threading import RLock
 from types import TracebackType
 from typing import Any, Final, Protocol
+
+from loopcore.sync.binding import LoopBinding
 
 PENDING: Final = type("Pending", (), {"__slots__": (), "__repr__": lambda self: "PENDING"})()
 """Returned by a subject if the operation has to wait. A separate object: None may be sent through a channel."""
@@ -89,16 +92,12 @@ def settle(future: "Future[None]") -> None:
 
 
 class Subject:
-    """One side of an object that can be waited for. Operations call its methods under `lock`.
+    """One side of an object that can be waited for. Operations call its methods under `lock`, which all sides share."""
 
-    A subject without a lock belongs to one thread and, after the first wait, to one loop.
-    """
+    __slots__ = ("lock",)
 
-    __slots__ = ("lock", "loop")
-
-    def __init__(self, lock: "RLock | None") -> None:
+    def __init__(self, lock: "RLock | LoopBinding") -> None:
         self.lock: Any = lock
-        self.loop: Any = None
 
     def attempt(self, argument: Any) -> Any:
         """Perform the operation now and return its result, or return PENDING if it has to wait."""
@@ -184,9 +183,15 @@ class Operation:
 
     def _outcome(self) -> Any:
         """Return the result, or PENDING with a waiter enlisted."""
-        if self.subject.lock is None:
+        lock = self.subject.lock
+        if isinstance(lock, LoopBinding):
+            try:
+                cython.cast(LoopBinding, lock).check()
+            except BaseException:
+                self.close()
+                raise
             return self._advance()
-        with self.subject.lock:
+        with lock:
             return self._advance()
 
     def _suspension(self) -> Any:
@@ -223,62 +228,65 @@ def operate(subject: Subject, argument: Any = None) -> "Coroutine[Any, Any, Any]
 
 
 def make_waiter(subject: Subject) -> Waiter:
-    """Return a waiter for the current task. Raises RuntimeError without a running loop, or in the wrong one."""
+    """Return a waiter for the current task. Raises RuntimeError without a running loop."""
     loop = get_running_loop()
     return adopt(subject, Waiter(loop, loop.create_future()))
 
 
 def adopt(subject: Subject, waiter: Waiter) -> Waiter:
-    """Prepare `waiter` to wait for `subject`, and return it. Raises RuntimeError if its loop is the wrong one."""
-    if subject.lock is not None:
-        waiter._across_threads = True
-    elif subject.loop is not waiter._loop:
-        if subject.loop is not None and not subject.loop.is_closed():
-            raise RuntimeError(
-                "this is being waited for in another event loop; create it with threadsafe=True to use it in several"
-            )
-        subject.loop = waiter._loop
+    """Prepare `waiter` to wait for `subject`, and return it."""
+    waiter._across_threads = not isinstance(subject.lock, LoopBinding)
     return waiter
 
 
 def attempt(subject: Subject, argument: Any) -> Any:
     """Perform the operation now, under the lock, and return the result, or PENDING."""
-    if subject.lock is None:
+    lock = subject.lock
+    if isinstance(lock, LoopBinding):
+        cython.cast(LoopBinding, lock).check()
         return subject.attempt(argument)
-    with subject.lock:
+    with lock:
         return subject.attempt(argument)
 
 
 def withdraw(subject: Subject, waiter: Waiter) -> None:
-    """Remove `waiter`, under the lock."""
-    if subject.lock is None:
+    """Remove `waiter`, under the lock. Any loop may run: a task that is dropped is finalized anywhere."""
+    lock = subject.lock
+    if isinstance(lock, LoopBinding):
         subject.withdraw(waiter)
-    else:
-        with subject.lock:
-            subject.withdraw(waiter)
+        return
+    with lock:
+        subject.withdraw(waiter)
 
 
 if cython.compiled:
     answer_without_exceptions()
 
 
-def new_lock(threadsafe: bool) -> "RLock | None":
-    """Return a lock for a subject that several threads use; None if `threadsafe` is false.
+def new_lock(threadsafe: bool, what: str = "channel") -> "RLock | LoopBinding":
+    """Return the lock of an object that several threads use; otherwise what binds it to the first loop that uses it.
 
     Reentrant, because a value may be destroyed under it, and its finalizer may send to the same channel.
     """
-    return RLock() if threadsafe else None
+    if threadsafe:
+        return RLock()
+    return LoopBinding(what, "create it with threadsafe=True to use it in several loops or threads")
 
 
 class Guarded(Protocol):
-    """An object with a lock, which is None if only one thread uses the object."""
+    """An object with a lock, or with a binding to a loop."""
 
     lock: Any
 
 
 def guard(guarded: Guarded) -> Any:
-    """Return the context manager in which `guarded` may be used."""
-    return _UNGUARDED if guarded.lock is None else guarded.lock
+    """Return the context manager in which `guarded` may be used. Entering raises RuntimeError in the wrong loop."""
+    return guarded.lock
+
+
+def view(guarded: Guarded) -> Any:
+    """Return the context manager in which `guarded` may be looked at, also where another loop runs."""
+    return _UNGUARDED if isinstance(guarded.lock, LoopBinding) else guarded.lock
 
 
 _UNGUARDED = nullcontext()

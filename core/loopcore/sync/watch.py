@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from loopcore.sync.errors import Closed
 from loopcore.sync.handles import Handle
 from loopcore.sync.slot import Slot, View
-from loopcore.sync.waiting import guard, new_lock, operate
+from loopcore.sync.waiting import guard, new_lock, operate, view
 
 T = TypeVar("T")
 
@@ -35,17 +35,19 @@ class Sender(Handle, Generic[T]):
         self._slot = slot
 
     def __repr__(self) -> str:
-        return f"<watch.Sender {self._slot.value!r}, {self._slot.receivers} receivers>"
+        return f"<watch.Sender {self.get()!r}, {self.receivers} receivers>"
 
     @property
     def receivers(self) -> int:
         """How many receivers there are."""
-        return self._slot.receivers
+        with view(self._slot):
+            return self._slot.receivers
 
     def get(self) -> T:
         """Return the value."""
-        value: T = self._slot.value
-        return value
+        with view(self._slot):
+            value: T = self._slot.value
+            return value
 
     def send(self, value: T) -> None:
         """Replace the value, and notify all receivers, even if it is equal. Raises Closed if this handle is closed."""
@@ -89,11 +91,14 @@ class Receiver(Handle, Generic[T]):
         super().__init__(slot, self._view.close, _nobody)
 
     def __repr__(self) -> str:
-        return f"<watch.Receiver {self._view.slot.value!r}, {'new' if self.has_changed() else 'seen'}>"
+        with view(self._view):
+            value = self._view.slot.value
+        return f"<watch.Receiver {value!r}, {'new' if self.has_changed() else 'seen'}>"
 
     def has_changed(self) -> bool:
         """Return whether there is a value that this receiver has not seen."""
-        return self._view.seen != self._view.slot.version
+        with view(self._view):
+            return self._view.seen != self._view.slot.version
 
     def get(self) -> T:
         """Return the newest value, and mark it as seen."""

@@ -286,6 +286,19 @@ def test_a_late_event_is_blamed_on_the_wait_for_the_gil(tmp_path: Path) -> None:
     assert item.path[-1].ns == 40_000_000
 
 
+def test_a_wait_for_the_gil_names_the_thread_that_computed(tmp_path: Path) -> None:
+    build = Builder()
+    build.wait(50, events=1, gil=40)
+    programs.a_request_arrives(build)
+    build.step(programs.REQUEST, "handle", 0.5)
+    build.done(programs.REQUEST)
+    build.wait(60)
+    span = {"began_ns": build.ns(5), "ended_ns": build.ns(55), "cpu_seconds": 0.04, "kept_gil": True}
+    build.facts["busy"] = [span | {"thread": "trainer", "place": ["train", "/srv/app.py", 9]}]
+    (item, *_) = slowest(Chains(model_of(build, tmp_path)), 5)
+    assert (item.path[-1].why, item.path[-1].who) == (Why.GIL, "trainer in train (app.py:9)")
+
+
 def test_a_collection_in_a_step_is_told(tmp_path: Path) -> None:
     build = Builder()
     build.begin(1, "handle")

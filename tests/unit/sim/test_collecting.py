@@ -12,6 +12,7 @@ from loopcore_backends.sim.collecting import collected_steadily
 def _nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.unfreeze()  # what tests/conftest.py has frozen
     monkeypatch.setattr(collecting, "_is_frozen", False)
+    monkeypatch.setattr(collecting, "_simulations", 0)
     yield
     gc.freeze()
 
@@ -46,6 +47,16 @@ def test_what_was_garbage_before_is_not_collected_meanwhile() -> None:
         gc.enable()
     gc.collect()
     assert before() is None
+
+
+def test_what_simulations_leave_in_cycles_does_not_add_up() -> None:
+    left: list[weakref.ref[Cycle]] = []
+    for _ in range(3 * collecting.LEFT_OVER):
+        with collected_steadily():
+            cycle = Cycle()
+            left.append(weakref.ref(cycle))
+        del cycle  # garbage only after the simulation's own collection
+    assert sum(each() is not None for each in left) < 2 * collecting.LEFT_OVER
 
 
 def test_a_program_s_own_freeze_is_kept() -> None:

@@ -4,13 +4,16 @@ import asyncio
 import copy
 import os
 import pickle
+import selectors
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock
 from weakref import ref
 
 import pytest
 
+import loopcore
 from loopcore import sim
 from loopcore.loop import EventLoop
 from loopcore.sim.running import outside, simulation
@@ -104,3 +107,52 @@ def test_file_has_the_name_that_a_real_one_has(tmp_path: Path) -> None:
         with open(tmp_path / "simulated", "w") as file:
             assert type(file.name) is type(real.name)
         assert os.stat(MagicMock(__index__=lambda self: 0)).st_mode == os.stat(0).st_mode  # before its __fspath__
+
+
+MAKERS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {  # looked up in the simulation
+    "loopcore": lambda: loopcore.new_event_loop(),
+    "asyncio": lambda: asyncio.new_event_loop(),
+    "class": lambda: asyncio.SelectorEventLoop(),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_loop_of_a_thread_is_simulated_whoever_makes_it(maker: str) -> None:
+    async def sleeps() -> float:
+        await asyncio.sleep(1000)
+        return sim.now()
+
+    def in_a_thread() -> float:
+        loop = MAKERS[maker]()
+        try:
+            return loop.run_until_complete(sleeps())
+        finally:
+            loop.close()
+
+    async def main() -> float:
+        return await asyncio.to_thread(in_a_thread)
+
+    assert sim.run(main) >= 1000
+    loop = asyncio.SelectorEventLoop()  # the real one again
+    assert type(loop) is asyncio.SelectorEventLoop
+    loop.close()
+
+
+def test_a_loop_on_another_backend_is_refused_and_so_is_a_class_of_the_programs_own() -> None:
+    async def named() -> None:
+        loopcore.new_event_loop("select")
+
+    async def derived() -> None:
+        class Own(asyncio.SelectorEventLoop):
+            def __del__(self) -> None:
+                """asyncio's own would close what was never made."""
+
+        Own(selectors.EpollSelector())
+
+    with pytest.raises(
+        sim.NotSimulatedError, match=r"a loop on the backend 'select' is not simulated; leave `backend`"
+    ):
+        sim.run(named)
+    if hasattr(selectors, "EpollSelector"):
+        with pytest.raises(sim.NotSimulatedError, match=r"asyncio\.new_event_loop for a loop of its own"):
+            sim.run(derived)

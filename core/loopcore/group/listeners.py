@@ -1,0 +1,214 @@
+"""The listening sockets of a group: one for each member, owned by the group.
+
+The sockets are made here, and the members get copies. So a member that replaces another takes over the queue of
+connections that its predecessor had not accepted, and port 0 is the same port for all.
+
+Over TCP every member has its own socket, by SO_REUSEPORT: the kernel spreads connections over their queues, and an
+accept wakes one loop. Where the system does not have that option, and for Unix sockets, the members share one socket.
+SO_REUSEPORT also lets another program of the same user bind the port, unnoticed. So a fixed port is bound without
+it first: a port that is taken is an error, as in asyncio.
+
+Thread: the supervisor's.
+"""
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Sequence
+from typing import Any
+
+from loopcore.group.errors import GroupError
+from loopcore.group.part import Listening, ListenRequest
+
+
+class ServerSockets:
+    """The sockets of one server: those of each member, or those that all share."""
+
+    def __init__(self, number: int, members: list[list[socket.socket] | None], shared: list[socket.socket]) -> None:
+        self.number = number
+        self.members = members
+        self.shared = shared
+        self.users: set[int] = set()
+
+    def of(self, index: int) -> list[socket.socket]:
+        """Return the sockets of a member; makes them again if it has given them up."""
+        if self.shared:
+            return self.shared
+        found = self.members[index]
+        if found is None:
+            (pattern,) = [each for each in self.members if each is not None][:1]
+            found = self.members[index] = [bind_beside(sock) for sock in pattern]
+            for sock in found:
+                sock.listen()
+        return found
+
+    def give_up(self, index: int) -> bool:
+        """Close a member's sockets; return whether any member still uses the server."""
+        self.users.discard(index)
+        own = self.members[index]
+        if self.users and own is not None:
+            close_all(own)
+            self.members[index] = None
+        return bool(self.users)
+
+    def close(self) -> None:
+        """Close everything."""
+        close_all(self.shared)
+        for own in self.members:
+            close_all(own or [])
+
+
+class Listeners:
+    """All servers of a group."""
+
+    def __init__(self, count: int, given: Sequence[socket.socket]) -> None:
+        self._count = count
+        self._given = given
+        self._making: dict[ListenRequest, asyncio.Task[ServerSockets]] = {}
+        self._last = -1
+        self._is_closed = False
+        self._paths: dict[str, tuple[int, int]] = {}
+
+    async def listen(self, index: int, request: ListenRequest) -> Listening:
+        """Return copies of the sockets of member `index`. The first member that asks has them bound for all."""
+        if self._is_closed:
+            raise GroupError("the group is ending and makes no more servers; see Member.is_draining")
+        making = self._making.get(request)
+        if making is None:
+            self._last += 1
+            making = asyncio.get_running_loop().create_task(self._make(self._last, request))
+            self._making[request] = making
+        try:
+            server = await asyncio.shield(making)
+        except BaseException:
+            if making.done() and self._making.get(request) is making:
+                del self._making[request]  # the next member tries again
+            raise
+        server.users.add(index)
+        # Blocking or not is a property that copies share, and `dup` sets it as the original object has it.
+        for sock in server.of(index):
+            sock.setblocking(False)
+        return Listening(server.number, [sock.dup() for sock in server.of(index)])
+
+    def release(self, index: int, number: int) -> None:
+        """Close what the program has closed in one member; the last one ends the server."""
+        for request, server in self._made():
+            if server.number == number and not server.give_up(index):
+                self._close(request, server)
+
+    def member_ended(self, index: int) -> None:
+        """Give up the sockets of a member that has ended and is not replaced: their queues are served no more."""
+        for request, server in self._made():
+            if index in server.users and not server.give_up(index):
+                self._close(request, server)
+
+    def close(self) -> None:
+        """Close all servers, and make no more."""
+        self._is_closed = True
+        for request, server in self._made():
+            self._close(request, server)
+        for making in self._making.values():
+            making.cancel()
+
+    def _made(self) -> list[tuple[ListenRequest, ServerSockets]]:
+        return [
+            (request, making.result())
+            for request, making in self._making.items()
+            if making.done() and not making.cancelled() and making.exception() is None
+        ]
+
+    def _close(self, request: ListenRequest, server: ServerSockets) -> None:
+        server.close()
+        del self._making[request]
+        path = dict(request.arguments).get("path")
+        if path is not None:
+            remove_socket(path, self._paths.pop(path, None))
+
+    async def _make(self, number: int, request: ListenRequest) -> ServerSockets:
+        arguments = dict(request.arguments)
+        if request.family == "given":
+            return ServerSockets(number, [None] * self._count, [self._given[arguments["sock_index"]].dup()])
+        if request.family == "unix":
+            path = arguments["path"] = os.fspath(arguments["path"])
+            arguments["cleanup_socket"] = False  # the group's copy is still in use when that server is closed
+            sockets = await bind(asyncio.get_running_loop().create_unix_server, arguments)
+            status = os.stat(path)
+            self._paths[path] = (status.st_dev, status.st_ino)
+            return ServerSockets(number, [None] * self._count, sockets)
+        return await self._make_tcp(number, arguments)
+
+    async def _make_tcp(self, number: int, arguments: dict[str, Any]) -> ServerSockets:
+        create = asyncio.get_running_loop().create_server
+        if self._count == 1 or not hasattr(socket, "SO_REUSEPORT"):
+            return self._shared(number, await bind(create, arguments))
+        first = await bind(create, arguments)
+        if not arguments["reuse_port"]:
+            # They have shown that no other program has the port; now each member needs one like them.
+            try:
+                names = [(sock, sock.getsockname()) for sock in first]
+                close_all(first)
+                first = [bind_like(sock.family, sock.type, sock.proto, name) for sock, name in names]
+            except OSError:
+                close_all(first)
+                return self._shared(number, await bind(create, arguments))
+        members: list[list[socket.socket] | None] = [first]
+        try:
+            for _ in range(1, self._count):
+                members.append([])
+                for sock in first:
+                    members[len(members) - 1].append(bind_beside(sock))  # type: ignore[union-attr]
+        except BaseException:
+            for own in members:
+                close_all(own or [])
+            raise
+        return ServerSockets(number, members, [])
+
+    def _shared(self, number: int, sockets: list[socket.socket]) -> ServerSockets:
+        return ServerSockets(number, [None] * self._count, sockets)
+
+
+async def bind(create: Any, arguments: dict[str, Any]) -> list[socket.socket]:
+    """Return bound sockets, made as asyncio makes them, with its errors."""
+    server = await create(asyncio.Protocol, **arguments, start_serving=False)
+    try:
+        return [sock.dup() for sock in server.sockets]
+    finally:
+        server.close()
+
+
+def bind_like(family: int, kind: int, proto: int, name: Any) -> socket.socket:
+    """Return a socket bound to `name` by SO_REUSEPORT."""
+    sock = socket.socket(family, kind, proto)
+    try:
+        if os.name == "posix":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(name)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def bind_beside(sock: socket.socket) -> socket.socket:
+    """Return another socket bound to the address of `sock`."""
+    return bind_like(sock.family, sock.type, sock.proto, sock.getsockname())
+
+
+def close_all(sockets: list[socket.socket]) -> None:
+    """Close sockets, and empty the list."""
+    while sockets:
+        sockets.pop().close()
+
+
+def remove_socket(path: str, identity: tuple[int, int] | None) -> None:
+    """Remove a Unix socket, unless another program has put its own there."""
+    try:
+        status = os.stat(path)
+        if stat.S_ISSOCK(status.st_mode) and (status.st_dev, status.st_ino) == identity:
+            os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,259 @@
+"""Members as processes, started with multiprocessing's "spawn": a new interpreter that imports the program.
+
+Not "fork": the group has threads, and so has nearly every program; a forked child would inherit locks that these hold.
+Not "forkserver": its server would have to outlive the group, and a member starts once. The price is that `main` has
+to be importable, and that a script needs `if __name__ == "__main__":`.
+
+Signals are the group's business: a member process ignores SIGINT, which a terminal sends to all of them, and on SIGTERM
+asks the group to replace it. If the group's process dies, its members drain, with the group's timeout, and end; a
+thread watches over that, so a blocked loop ends, too.
+"""
+
+import asyncio
+import mmap
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from multiprocessing.reduction import DupFd, ForkingPickler
+from typing import Any, Final
+
+from loopcore.errors import UsageError
+from loopcore.group.host import Host, Needs, Outcome, code_of
+from loopcore.group.life import Life, here
+from loopcore.group.load import LoadTable, cells_of
+from loopcore.group.part import Listening, ListenRequest, Part
+from loopcore.group.post import SocketPost, socket_pairs
+from loopcore.group.rpc import Peer, portable
+
+GRACE: Final = 5.0
+"""Seconds that a cancelled `main` has to return, before its process is killed or its thread reported."""
+
+_CELL: Final = 8
+"""Bytes of a cell: a C double."""
+
+
+class Shared:
+    """What the processes of a group share: the table's memory, and a way to each place."""
+
+    def __init__(self, count: int) -> None:
+        self.pairs = socket_pairs(count)
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the group
+        size = cells_of(count) * _CELL
+        self.file.truncate(size)
+        self._memory, self._cells = map_cells(self.file.fileno(), size)
+        self.table = LoadTable(self._cells, count)
+
+    def close(self) -> None:
+        """Close everything. Connections that are still on their way are closed by the system."""
+        self._cells.release()
+        self._memory.close()
+        self.file.close()
+        for pair in self.pairs:
+            for sock in pair:
+                sock.close()
+
+
+def map_cells(fd: int, size: int) -> tuple[mmap.mmap, "memoryview[float]"]:
+    """Map the table's memory."""
+    memory = mmap.mmap(fd, size)
+    return memory, memoryview(memory).cast("d")
+
+
+def check_picklable(part: Part) -> None:
+    """Raise UsageError if a process could not get `part`."""
+    try:
+        ForkingPickler.dumps(part)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"member processes cannot get main or loop_factory ({error}); define them at the top level of a module, or "
+            'use kind="threads"'
+        ) from error
+
+
+class ProcessHost(Host):
+    """A member in a process."""
+
+    def __init__(self, part: Part, needs: Needs, shared: Shared) -> None:
+        super().__init__(part, needs)
+        self._shared = shared
+        self._error: BaseException | None = None
+        self._peer: Peer
+        self._process: multiprocessing.process.BaseProcess
+
+    def start(self) -> None:
+        """Start the process, and the threads that read what it says and wait for its end."""
+        ours, theirs = socket.socketpair()
+        receiver, senders = self._shared.pairs[self.index][0], [pair[1] for pair in self._shared.pairs]
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=run_member,
+            args=(self.part, theirs, receiver, senders, DupFdOnStart(self._shared.file.fileno())),
+            name=f"loopcore member {self.index}",
+        )
+        try:
+            self._process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._peer = Peer(ours, self._serve)
+        reader = threading.Thread(target=self._peer.run, name=f"loopcore_reader_{self.index}", daemon=True)
+        reader.start()
+        threading.Thread(target=self._wait, args=(reader,), name=f"loopcore_waiter_{self.index}", daemon=True).start()
+
+    def _wait(self, reader: threading.Thread) -> None:
+        self._process.join()
+        # Its last messages are read first. A child process of the member may hold a copy of the socket, which keeps it
+        # open.
+        self._peer.shut()
+        reader.join()
+        self._peer.close()
+        code = self._process.exitcode or 0
+        self._process.close()
+        self.report_end(Outcome(code, self._error))
+
+    def _serve(self, name: str, arguments: tuple[Any, ...]) -> "Future[Any] | None":
+        if name == "began":
+            self.report_began(*arguments)
+        elif name == "ready":
+            self.report_ready()
+        elif name == "ended":
+            (self._error,) = arguments
+        elif name == "listen":
+            return self.needs.listen(self.index, *arguments)
+        elif name == "release":
+            self.needs.release(self.index, *arguments)
+        elif name == "replace":
+            self.needs.ask_to_replace(self.index)
+        elif name == "run_on":
+            return self.needs.run_on(*arguments)
+        return None
+
+    def order(self, name: str, *arguments: Any) -> "Future[Any]":
+        """Call a method of Life on the loop."""
+        return self._peer.request("order", name, arguments)
+
+    def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
+        """Call a function on the loop."""
+        return self._peer.request("run", function, arguments)
+
+    def kill(self) -> bool:
+        """Kill the process."""
+        try:
+            self._process.kill()
+        except ValueError:  # it has ended, and was closed
+            pass
+        return True
+
+
+class DupFdOnStart:
+    """A descriptor that is copied into a process when that is started."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _detached, (DupFd(self._fd),)
+
+
+def _detached(duplicate: Any) -> int:
+    fd: int = duplicate.detach()
+    return fd
+
+
+# In the member's process
+
+
+class ProcessLink:
+    """A member's link to the group's process, and the watch over that process."""
+
+    def __init__(self, part: Part, control: socket.socket) -> None:
+        self._part = part
+        self._peer = Peer(control, self._serve)
+        self._life: Life | None = None
+        self._ended = threading.Event()
+
+    def watch(self, life: Life) -> None:
+        """Begin to read."""
+        self._life = life
+        threading.Thread(target=self._read, name="loopcore_group", daemon=True).start()
+
+    def _read(self) -> None:
+        self._peer.run()
+        # The group's process is gone, or this one has ended.
+        for order, seconds in (("drain", self._part.drain_timeout), ("cut", GRACE)):
+            if self._ended.is_set():
+                return
+            self._serve("order", (order, (seconds,) if order == "drain" else ()))
+            if self._ended.wait(seconds):
+                return
+        os._exit(1)
+
+    def _serve(self, name: str, arguments: tuple[Any, ...]) -> "Future[Any] | None":
+        assert self._life is not None
+        target, inner = arguments
+        function = getattr(self._life, target) if name == "order" else target
+        return self._life.calls.submit(function, inner)
+
+    def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Report the process."""
+        self._peer.tell("began", *here())
+
+    def is_ready(self) -> None:
+        """Report that `main` is ready."""
+        self._peer.tell("ready")
+
+    def listen(self, request: ListenRequest) -> "Future[Listening]":
+        """Ask the group for sockets."""
+        return self._peer.request("listen", request)
+
+    def release(self, number: int) -> None:
+        """Give sockets up."""
+        self._peer.tell("release", number)
+
+    def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
+        """Run a function on another member."""
+        return self._peer.request("run_on", index, function, arguments)
+
+    def ask_to_be_replaced(self, number: int, frame: object) -> None:
+        """Handle SIGTERM. The loop sends it: a handler must not wait for a lock that the interrupted code may hold."""
+        assert self._life is not None
+        try:
+            self._life.loop.call_soon_threadsafe(self._peer.tell, "replace")
+        except (RuntimeError, AttributeError):  # the loop is closed, or not made yet
+            pass
+
+    def end(self, error: BaseException | None) -> None:
+        """Report the end."""
+        self._ended.set()
+        if error is not None:
+            self._peer.tell("ended", portable(error))
+
+
+def run_member(
+    part: Part, control: socket.socket, receiver: socket.socket, senders: Sequence[socket.socket], memory_fd: int
+) -> None:
+    """Run a member: the main function of its process."""
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its child processes would inherit
+    _, cells = map_cells(memory_fd, cells_of(part.count) * _CELL)
+    os.close(memory_fd)
+    link = ProcessLink(part, control)
+    life = Life(part, link, SocketPost(receiver, senders, part.index), LoadTable(cells, part.count))
+    link.watch(life)
+    signal.signal(signal.SIGTERM, link.ask_to_be_replaced)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+    error: BaseException | None = None
+    try:
+        life.run()
+    except BaseException as raised:
+        error = raised
+    link.end(error)
+    if error is not None:
+        sys.exit(code_of(error))

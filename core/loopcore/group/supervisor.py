@@ -1,0 +1,370 @@
+"""The supervisor: starts members, replaces those that fail, and ends them in the right order.
+
+It is a set of coroutines on a separate loop and thread, so the state of a group has one owner. That loop serves no
+connections. The public methods of LoopGroup run these coroutines and wait for them.
+
+    start       every member begins; the group runs when all are ready
+    failure     the member is reported, and replaced or the group drains, as `on_failure` says
+    replace     the successor starts, and takes over the place; then the predecessor drains
+    drain       all keep what they accept; all drain; at the deadline they are cut; after `GRACE` seconds killed
+"""
+
+import asyncio
+import concurrent.futures
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from loopcore.errors import UsageError
+from loopcore.group.errors import GroupError, MemberFailedError
+from loopcore.group.figures import GroupStats, MemberStats, MemberStatus, add_up
+from loopcore.group.host import Host
+from loopcore.group.listeners import Listeners
+from loopcore.group.load import LoadTable, cells_of
+from loopcore.group.part import Listening, ListenRequest, Part
+from loopcore.group.post import ThreadInbox
+from loopcore.group.processes import GRACE, ProcessHost, Shared
+from loopcore.group.threads import ThreadHost
+from loopcore.runner import new_event_loop
+
+T = TypeVar("T")
+logger = logging.getLogger("loopcore.group")
+
+ANSWER: Final = 1.0
+"""Seconds that a member has to answer before the group goes on without it: its loop may be blocked."""
+
+
+class Supervisor:
+    """The state of a running group. Thread: its own loop's, unless a method says otherwise."""
+
+    def __init__(self, part: Part, on_failure: str, sockets: Sequence[socket.socket]) -> None:
+        self.loop: asyncio.AbstractEventLoop = new_event_loop(plugins=())
+        self.over = threading.Event()
+        self.exit_code = 0
+        self.is_draining = False
+        self._part = part
+        self._on_failure = on_failure
+        self._shared = Shared(part.count) if part.kind == "processes" else None
+        cells: Any = [0.0] * cells_of(part.count)
+        self._table = LoadTable(cells, part.count) if self._shared is None else self._shared.table
+        self._inboxes: list[ThreadInbox | None] = [None] * part.count
+        self._listeners = Listeners(part.count, sockets)
+        self._hosts: list[Host] = []
+        self._extra: set[Host] = set()  # successors that are not ready yet, and predecessors that drain
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._all_ended = asyncio.Event()
+        self._calling = threading.RLock()  # a signal handler may interrupt `call` in the same thread
+        self._takes_calls = True
+        self._calls: set[concurrent.futures.Future[Any]] = set()
+        self._replacing = asyncio.Lock()
+        self._thread = threading.Thread(target=self._run, name="loopcore_supervisor", daemon=True)
+
+    # The thread
+
+    def begin(self) -> None:
+        """Start the supervisor's thread. Thread: any."""
+        self._thread.start()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Run one of the coroutines below. Thread: any other. Raises UsageError if the group has ended."""
+        with self._calling:
+            if self._takes_calls:
+                call = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+                self._calls.add(call)
+                call.add_done_callback(self._calls.discard)
+                return call
+        coroutine.close()
+        raise UsageError("the group has ended; make another LoopGroup")
+
+    def close(self) -> None:
+        """Wait for the thread. Thread: any other."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        block_signals()
+        try:
+            self.loop.run_until_complete(self._until_over())
+        finally:
+            self.loop.close()
+            self.over.set()
+
+    async def _until_over(self) -> None:
+        await self._all_ended.wait()
+        with self._calling:
+            self._takes_calls = False
+            calls = [asyncio.wrap_future(call) for call in self._calls]
+        await asyncio.gather(*calls, *self._tasks, return_exceptions=True)
+        self._listeners.close()
+        if self._shared is not None:
+            self._shared.close()
+
+    # Starting
+
+    async def start(self, until_ready: bool) -> None:
+        """Start every member; raises what prevents that. With `until_ready`, wait for all of them.
+
+        Raises MemberFailedError, and ends the group, if a member fails before it is ready.
+        """
+        for index in range(self._part.count):
+            try:
+                self._hosts.append(self._new_host(index, 0))
+                self._hosts[index].start()
+            except BaseException:
+                self._hosts.pop()
+                self.exit_code = 1
+                await self.stop(GRACE)
+                raise
+            self._begin(self._until_end(self._hosts[index]))
+
+        for host in list(self._hosts) if until_ready else ():
+            await first(host.ready, host.ended)
+            if host.outcome.exit_code and not host.ready.is_set():
+                await self.stop(GRACE)
+                raise failure_of(host, "before it was ready")
+
+    def _new_host(self, index: int, generation: int) -> Host:
+        part = replace(self._part, index=index, generation=generation)
+        if self._shared is not None:
+            return ProcessHost(part, self, self._shared)
+        return ThreadHost(part, self, self._inboxes, self._table)
+
+    async def _until_end(self, host: Host) -> None:
+        await host.ended.wait()
+        code, error = host.outcome
+        if host in self._extra:
+            self._extra.discard(host)
+            if code and host.ready.is_set():
+                logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
+        elif code and not self.is_draining:
+            self._table.clear(host.index)
+            await self._failed(host)
+        elif code:
+            logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
+            self.exit_code = self.exit_code or positive(code)
+        elif not self.is_draining:
+            self._listeners.member_ended(host.index)
+        self._look_whether_over()
+
+    async def _failed(self, host: Host) -> None:
+        restarts = self._on_failure == "restart" and host.ready.is_set()
+        action = "it is restarted" if restarts else "the group ends"
+        logger.error("%s; %s", failure_of(host), action, exc_info=host.outcome.error)
+        if restarts:
+            try:
+                async with self._replacing:
+                    if self._hosts[host.index] is host and not self.is_draining:
+                        self._hosts[host.index] = self._start_another(host)
+                return
+            except Exception:
+                logger.exception("member %d could not be restarted; the group ends", host.index)
+        self.exit_code = self.exit_code or positive(host.outcome.exit_code)
+        self._begin(self.drain(self._part.drain_timeout))
+
+    def _start_another(self, host: Host) -> Host:
+        another = self._new_host(host.index, host.part.generation + 1)
+        another.start()
+        self._begin(self._until_end(another))
+        return another
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _all(self) -> list[Host]:
+        return [host for host in (*self._hosts, *self._extra) if not host.ended.is_set()]
+
+    def _look_whether_over(self) -> None:
+        if not self._all():
+            self._all_ended.set()
+
+    # Ending
+
+    async def drain(self, timeout: float) -> None:
+        """End all members, each within `timeout` seconds and the grace."""
+        self.is_draining = True
+        hosts = self._all()
+        for host in hosts:
+            host.is_draining = True
+        deadline = self.loop.time() + timeout
+        await self._ordered(hosts, "keep", (), min(timeout, ANSWER))
+        await self._ordered(hosts, "drain", (timeout,), min(timeout, ANSWER))
+        # The members have served what waited in the queues. A client that comes later is refused, and need not wait.
+        self._listeners.close()
+        await asyncio.gather(*(self._end(host, deadline) for host in hosts))
+        self._look_whether_over()
+
+    async def stop(self, timeout: float) -> None:
+        """Cancel every `main`; a member that has not ended after `timeout` seconds is killed or reported."""
+        self.is_draining = True
+        hosts = self._all()
+        for host in hosts:
+            host.is_draining = True
+        self._listeners.close()
+        await asyncio.gather(*(self._cut(host, timeout) for host in hosts))
+        self._look_whether_over()
+
+    async def _end(self, host: Host, deadline: float) -> None:
+        left = max(0.0, deadline - self.loop.time())
+        await first(host.began, timeout=left)
+        host.order("drain", left)
+        if not await first(host.ended, timeout=max(0.0, deadline - self.loop.time())):
+            await self._cut(host, GRACE)
+
+    async def _cut(self, host: Host, timeout: float) -> None:
+        ended = self.loop.time() + timeout
+        await first(host.began, timeout=timeout)
+        host.order("cut")
+        if await first(host.ended, timeout=max(0.0, ended - self.loop.time())):
+            return
+        self.exit_code = self.exit_code or 1
+        if host.kill():
+            logger.error("member %d did not end in time and was killed (process %d)", host.index, host.pid)
+            await host.ended.wait()
+        else:
+            logger.error(
+                "member %d did not end in time: its loop is blocked, or main ignores its cancellation; its thread (%d) "
+                "is left behind until the process ends",
+                *(host.index, host.thread_id),
+            )
+            host.ended.set()
+
+    async def _ordered(self, hosts: list[Host], name: str, arguments: tuple[Any, ...], timeout: float) -> None:
+        """Have members do something, and wait for those that answer in time."""
+        able = [host for host in hosts if host.began.is_set() and not host.ended.is_set()]
+        waiting = [asyncio.wrap_future(host.order(name, *arguments)) for host in able]
+        if waiting:
+            done, pending = await asyncio.wait(waiting, timeout=timeout)
+            for each in pending:
+                each.add_done_callback(read)  # not cancelled: a loop that is busy does it first thing
+            for each in done:
+                read(each)
+
+    # Replacing
+
+    async def restart(self, index: int, timeout: float) -> None:
+        """Replace a member: its successor becomes ready, then it drains, within `timeout` seconds and the grace.
+
+        Raises MemberFailedError if the successor fails before it is ready; the member that was there continues.
+        """
+        async with self._replacing:
+            if self.is_draining:
+                raise UsageError("the group is draining; a member can be restarted while the group runs")
+            old = self._hosts[index]
+            await self._ordered([old], "retire", (), ANSWER)
+            try:
+                new = self._start_another(old)
+                self._extra.add(new)
+                await first(new.ready, new.ended)
+                if new.outcome.exit_code and not new.ready.is_set():
+                    raise failure_of(new, "before it was ready")
+            except BaseException:
+                await self._ordered([old], "resume", (), ANSWER)
+                raise
+            self._hosts[index] = new
+            self._extra.discard(new)
+            if not old.ended.is_set():
+                self._extra.add(old)
+                old.is_draining = True
+        if not old.ended.is_set():
+            await self._end(old, self.loop.time() + timeout)
+
+    async def replace(self, index: int) -> None:
+        """Restart a member whose process was asked to end; log it if that fails."""
+        if self.is_draining:
+            return
+        logger.info("member %d got SIGTERM; it is replaced", index)
+        try:
+            await self.restart(index, self._part.drain_timeout)
+        except (GroupError, UsageError):
+            logger.exception("member %d could not be replaced; it continues", index)
+
+    # Requests
+
+    def members(self) -> tuple[MemberStatus, ...]:
+        """Return the state of every member. Thread: any."""
+        return tuple(
+            MemberStatus(host.index, host.state, host.part.generation, host.pid, host.thread_id)
+            for host in list(self._hosts)
+        )
+
+    def run_on(
+        self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> "concurrent.futures.Future[Any]":
+        """Run a function on a member. Thread: any. Raises UsageError if it does not exist."""
+        if not 0 <= index < len(self._hosts):
+            raise UsageError(f"there is no member {index}; the group has members 0 to {len(self._hosts) - 1}")
+        return self._hosts[index].run(function, arguments)
+
+    def listen(self, index: int, request: ListenRequest) -> "concurrent.futures.Future[Listening]":
+        """Return a member's listening sockets. Thread: any."""
+        return self.call(self._listeners.listen(index, request))
+
+    def release(self, index: int, number: int) -> None:
+        """Give up a member's listening sockets. Thread: any."""
+        self.loop.call_soon_threadsafe(self._listeners.release, index, number)
+
+    def ask_to_replace(self, index: int) -> None:
+        """Begin to replace a member. Thread: any."""
+        self.loop.call_soon_threadsafe(self._begin, self.replace(index))
+
+    async def stats(self, timeout: float) -> GroupStats:
+        """Ask every member for its figures; for those that do not answer in time, return the last published ones."""
+        found = await asyncio.gather(*(self._stats_of(host, timeout) for host in self._hosts))
+        return GroupStats(tuple(found), add_up(tuple(found)))
+
+    async def _stats_of(self, host: Host, timeout: float) -> MemberStats:
+        if host.began.is_set() and not host.ended.is_set():
+            try:
+                stats: MemberStats = await asyncio.wait_for(asyncio.wrap_future(host.order("stats")), timeout)
+                return stats
+            except (TimeoutError, GroupError, asyncio.CancelledError, concurrent.futures.CancelledError):
+                pass
+        busy, connections, accepted, given, taken = self._table.figures(host.index)
+        return MemberStats(host.index, host.ended.is_set(), connections, accepted, given, taken, busy, None)
+
+
+def failure_of(host: Host, when: str = "") -> MemberFailedError:
+    """Return what is to be said of a member that has failed."""
+    code, error = host.outcome
+    if error is not None:
+        how = f"raised {type(error).__name__}: {error}"
+    elif code < 0:
+        how = f"was ended by signal {-code}"
+    else:
+        how = f"ended with exit code {code}"
+    failure = MemberFailedError(f"member {host.index} {how}{' ' + when if when else ''}")
+    failure.__cause__ = error
+    return failure
+
+
+def positive(code: int) -> int:
+    """Return an exit code as a shell has it: 128 and the signal's number for a process that a signal has ended."""
+    return code if code >= 0 else 128 - code
+
+
+def block_signals() -> None:
+    """Leave signals to the main thread. Processes that are started in this thread begin with the same mask."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+
+async def first(*events: asyncio.Event, timeout: float | None = None) -> bool:
+    """Wait until one of the events is set; return False if `timeout` seconds pass first."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        done, _ = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def read(future: "asyncio.Future[Any]") -> None:
+    """Retrieve the exception of an answer that is not awaited any more."""
+    if not future.cancelled():
+        future.exception()

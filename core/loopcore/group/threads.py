@@ -1,0 +1,73 @@
+"""Members as threads of this process: `call_soon_threadsafe` is the only way between loops.
+
+The threads are daemons. Python cannot end a thread, and one whose loop is blocked must not keep the process: it is
+reported and left behind. `main` runs in an empty context in every member, as it does in a new process.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import Context
+from typing import Any
+
+from loopcore.group.host import Host, Needs, Outcome, code_of
+from loopcore.group.life import Life, here
+from loopcore.group.load import LoadTable
+from loopcore.group.part import Listening, ListenRequest, Part
+from loopcore.group.post import ThreadInbox, ThreadPost
+
+
+class ThreadHost(Host):
+    """A member in a thread. `inboxes` and `table` are shared by the group."""
+
+    def __init__(self, part: Part, needs: Needs, inboxes: list[ThreadInbox | None], table: LoadTable) -> None:
+        super().__init__(part, needs)
+        self._life = Life(part, self, ThreadPost(inboxes, part.index), table)
+        self._thread = threading.Thread(target=self._run, name=f"loopcore_member_{part.index}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        outcome = Outcome(0, None)
+        try:
+            Context().run(self._life.run)
+        except BaseException as error:
+            outcome = Outcome(code_of(error), error)
+        self.report_end(outcome)
+
+    def order(self, name: str, *arguments: Any) -> "Future[Any]":
+        """Call a method of Life on the loop."""
+        return self.run(getattr(self._life, name), arguments)
+
+    def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
+        """Call a function on the loop."""
+        return self._life.calls.submit(function, arguments)
+
+    def kill(self) -> bool:
+        """Return False: Python has no way to end a thread."""
+        return False
+
+    # Link
+
+    def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Report the thread."""
+        self.report_began(*here())
+
+    def listen(self, request: ListenRequest) -> "Future[Listening]":
+        """Ask the supervisor for sockets."""
+        return self.needs.listen(self.index, request)
+
+    def release(self, number: int) -> None:
+        """Give sockets up."""
+        self.needs.release(self.index, number)
+
+    def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
+        """Run a function on another member."""
+        return self.needs.run_on(index, function, arguments)
+
+    def is_ready(self) -> None:
+        """Report that `main` is ready."""
+        self.report_ready()

@@ -1,0 +1,199 @@
+"""Serve on one loop of a group: what each member runs."""
+
+import asyncio
+import concurrent.futures
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from loopcore.errors import UsageError
+from loopcore.group import Member
+from loopcore.log import own_logger
+from loopcore.serving.application import load_application
+from loopcore.serving.reports import CANNOT_SERVE, STARTUP_FAILED, report_to_stderr
+
+if TYPE_CHECKING:
+    from loopcore.serving.on_uvicorn import UvicornServer
+
+ENDING: Final = 5.0
+"""Seconds after the deadline in which what is open is ended and the lifespan shuts down; then the group cuts."""
+
+
+class Plan(NamedTuple):
+    """What every member serves. Picklable for processes, unless it has `sockets` or a `lifespan`."""
+
+    app: Any
+    """MODULE:ATTRIBUTE, or an object that all loops share."""
+    factory: bool
+    server: str
+    """"uvicorn" or "hypercorn"."""
+    host: str
+    port: int
+    uds: str | None
+    sockets: tuple[socket.socket, ...]
+    """Listening sockets to accept from, instead of an address."""
+    options: Mapping[str, Any]
+    """Options of the server."""
+    lifespan: "SharedLifespan | None" = None
+    """For an application that all loops share."""
+    load: Callable[[Member], Any] | None = None
+    """Returns the application object of a loop, instead of `app`."""
+    configure: Callable[[Any], Any] | None = None
+    """Returns the loaded uvicorn.Config for an application object, instead of `options`."""
+    at_limit: Callable[[], None] | None = None
+    """Called when uvicorn's `limit_max_requests` is reached: has the group drain."""
+    verbose: bool = False
+    """Whether to report on standard error when the server is ready, and what the deadline has ended."""
+
+
+class SharedLifespan:
+    """The one lifespan of an application that several loops of a process share: it runs on the first loop."""
+
+    def __init__(self, count: int) -> None:
+        self.state: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
+        self._others = [concurrent.futures.Future[None]() for _ in range(count - 1)]
+
+    def leave(self, index: int) -> None:
+        """Report that the loop `index`, not the first, serves nothing any more."""
+        self._others[index - 1].set_result(None)
+
+    async def wait_for_others(self) -> None:
+        """Wait until the other loops have left, before the lifespan ends."""
+        await asyncio.gather(*map(asyncio.wrap_future, self._others))
+
+
+async def serve_on(plan: Plan, member: Member) -> None:
+    """Serve on the loop of `member` until it has drained. Raises SystemExit with a code if it cannot start."""
+    if plan.verbose:
+        report_to_stderr()
+    try:
+        app = _application(plan, member)
+        ended = await (_serve_hypercorn if plan.server == "hypercorn" else _serve_uvicorn)(plan, member, app)
+    except UsageError as error:
+        own_logger.error("error: %s", error)
+        raise SystemExit(CANNOT_SERVE) from error
+    if ended.total():
+        what = " and ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in sorted(ended.items()))
+        own_logger.info("loop %d: %s ended by the deadline", member.index, what)
+
+
+def _application(plan: Plan, member: Member) -> Any:
+    if plan.load is not None:
+        return plan.load(member)
+    if not isinstance(plan.app, str):
+        return plan.app
+    is_first = member.index == member.generation == 0
+    return load_application(plan.app, factory=plan.factory, copy=member.kind == "threads" and not is_first)
+
+
+def _announce(plan: Plan, member: Member, sockets: list[Any], *, tls: bool) -> None:
+    if member.index or member.generation:
+        return
+    where = " and ".join(_address(sock, tls=tls) for sock in sockets)
+    how = "1 loop" if member.count == 1 else f"{member.count} loops in {member.kind}"
+    own_logger.info("serving %s with %s; Ctrl-C drains and ends", where, how)
+
+
+def _address(sock: Any, *, tls: bool) -> str:
+    name = sock.getsockname()
+    if not isinstance(name, tuple):
+        return f"the Unix socket {os.fsdecode(name)}"
+    host = f"[{name[0]}]" if ":" in name[0] else name[0]
+    return f"{'https' if tls else 'http'}://{host}:{name[1]}"
+
+
+# uvicorn
+
+
+async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
+    from loopcore.serving import on_uvicorn
+
+    is_guest = plan.lifespan is not None and member.index > 0
+    options = {**plan.options, "lifespan": "off"} if is_guest else plan.options
+    config = on_uvicorn.make_config(app, options) if plan.configure is None else plan.configure(app)
+    server = on_uvicorn.UvicornServer(config, plan.at_limit)
+    state = None
+    if plan.lifespan is not None and is_guest:
+        state = await asyncio.wrap_future(plan.lifespan.state)
+    try:
+        await server.start(state)
+    except on_uvicorn.StartupFailed as error:
+        raise SystemExit(STARTUP_FAILED) from error
+    if plan.lifespan is not None and not is_guest:
+        plan.lifespan.state.set_result(server.state)
+    try:
+        listeners = await _listen(plan, member, server)
+    except BaseException:
+        await server.stop(0.0)
+        raise
+    _announce(plan, member, [sock for each in listeners for sock in each.sockets], tls=server.config.is_ssl)
+    member.ready()
+    seconds = await member.draining()
+    for each in listeners:
+        each.close()
+    others = plan.lifespan.wait_for_others if plan.lifespan is not None and not is_guest else None
+    try:
+        return await server.stop(max(0.0, seconds - ENDING), others)
+    finally:
+        if plan.lifespan is not None and is_guest:
+            plan.lifespan.leave(member.index)
+
+
+async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[Any]:
+    factory = server.make_protocol
+    how: dict[str, Any] = {"ssl": server.config.ssl, "backlog": server.config.backlog}
+    if plan.sockets:
+        return [await member.loop.create_server(factory, sock=each.dup(), **how) for each in plan.sockets]
+    with _explained(plan):
+        if plan.uds is not None:
+            return [await member.create_unix_server(factory, plan.uds, **how)]
+        return [await member.create_server(factory, plan.host, plan.port, **how)]
+
+
+@contextmanager
+def _explained(plan: Plan) -> Iterator[None]:
+    """Raise a UsageError in place of the OSError of an address that cannot be bound."""
+    try:
+        yield
+    except OSError as error:
+        where = f"port {plan.port} of {plan.host}" if plan.uds is None else f"the Unix socket {plan.uds}"
+        option = "--host and --port" if plan.uds is None else "--uds"
+        raise UsageError(
+            f"cannot accept at {where}: {error.strerror or error}; choose another with {option}"
+        ) from error
+
+
+# hypercorn
+
+
+async def _serve_hypercorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
+    from loopcore.serving import on_hypercorn
+
+    descriptors, sockets = await _descriptors(plan, member)
+    config = on_hypercorn.make_config(plan.options, descriptors)
+    server = on_hypercorn.HypercornServer(app, config)
+    try:
+        await server.start()
+    except Exception as error:
+        own_logger.error("the application did not start: %s", error)
+        raise SystemExit(STARTUP_FAILED) from error
+    _announce(plan, member, sockets, tls=config.ssl_enabled)
+    member.ready()
+    seconds = await member.draining()
+    return await server.stop(max(0.0, seconds - ENDING))
+
+
+async def _descriptors(plan: Plan, member: Member) -> tuple[list[int], list[Any]]:
+    """Return descriptors of listening sockets for a server that closes them, and the sockets to show."""
+    if plan.sockets:
+        return [os.dup(each.fileno()) for each in plan.sockets], list(plan.sockets)
+    with _explained(plan):
+        if plan.uds is not None:
+            listener = await member.create_unix_server(asyncio.Protocol, plan.uds, start_serving=False)
+        else:
+            listener = await member.create_server(asyncio.Protocol, plan.host, plan.port, start_serving=False)
+    sockets = listener.sockets
+    return [os.dup(each.fileno()) for each in sockets], list(sockets)

@@ -1,0 +1,5 @@
+"""Convoy: a loop stays responsive next to threads that hold the GIL. docs/reference/plugins/convoy.md."""
+
+from loopcore_plugins.convoy.plugin import Convoy
+
+__all__ = ["Convoy"]

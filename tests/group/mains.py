@@ -1,0 +1,226 @@
+"""What the members of the tests run: importable, because member processes import it."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from typing import Any
+
+from loopcore.group import GroupServer, Member, current_member
+
+PATIENCE = 30.0
+"""Seconds until a test is given up; nothing takes nearly that long unless it hangs."""
+
+servers: dict[int, GroupServer] = {}
+"""The server of each member of this process, by index."""
+
+
+class Named(asyncio.Protocol):
+    """Answers what comes with the member's index, and repeats it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(b"%d %s" % (self.index, data))
+
+
+async def serves(member: Member, **options: Any) -> None:
+    """A server that continues until it drains."""
+    servers[member.index] = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0, **options)
+    await member.draining()
+
+
+async def keeps(member: Member) -> None:
+    """The same, without handing over."""
+    await serves(member, hand_over=False)
+
+
+async def only_waits(member: Member) -> None:
+    await member.draining()
+
+
+async def never_drains(member: Member) -> None:
+    """Does not know of draining: it is cancelled."""
+    member.ready()
+    await asyncio.Event().wait()
+
+
+async def ignores_draining(member: Member) -> None:
+    """Needs the deadline."""
+    await member.draining()
+    await asyncio.Event().wait()
+
+
+async def blocks(member: Member) -> None:
+    """Blocks its loop for good."""
+    member.ready()
+    threading.Event().wait()
+
+
+async def returns(member: Member) -> None:
+    pass
+
+
+async def fails_at_once(member: Member) -> None:
+    if member.index == 1:
+        raise ValueError("no database")
+    await member.draining()
+
+
+async def exits(member: Member) -> None:
+    member.ready()
+    if member.index == 1:
+        raise SystemExit(7)
+    await member.draining()
+
+
+async def fails_when_told(member: Member) -> None:
+    """Raises when `fail` is called on it."""
+    told: asyncio.Future[None] = member.loop.create_future()
+    member.told = told  # type: ignore[attr-defined]
+    waits = asyncio.ensure_future(member.draining())
+    await asyncio.wait((told, waits), return_when=asyncio.FIRST_COMPLETED)
+    if told.done():
+        waits.cancel()
+        raise ValueError("told to fail")
+
+
+def fail() -> None:
+    current_member().told.set_result(None)  # type: ignore[attr-defined]
+
+
+def port() -> int:
+    """The port that this member serves."""
+    number: int = servers[current_member().index].sockets[0].getsockname()[1]
+    return number
+
+
+def index() -> int:
+    return current_member().index
+
+
+def generation() -> int:
+    return current_member().generation
+
+
+async def index_later() -> int:
+    await asyncio.sleep(0)
+    return current_member().index
+
+
+def raises() -> None:
+    raise LookupError("nothing here")
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def asks(other: int) -> int:
+    """Ask another member for its index."""
+    answer: int = await current_member().run_on(other, index)
+    return answer
+
+
+def dies() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def unpicklable() -> object:
+    return threading.Lock()
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), PATIENCE)
+
+
+def asked(client: socket.socket, text: bytes = b"hello") -> int:
+    """Return the index of the member that answers."""
+    client.sendall(text)
+    answer = client.recv(100)
+    index, _, repeated = answer.partition(b" ")
+    assert repeated == text
+    return int(index)
+
+
+async def never_reports(member: Member) -> None:
+    await asyncio.Event().wait()
+
+
+async def gives_all_away(member: Member) -> None:
+    """Every connection goes to the next member."""
+    load = member._life._load
+    load.choose = lambda number: (member.index + 1) % member.count  # type: ignore[method-assign]
+    await serves(member)
+
+
+async def serves_unix(member: Member, path: str) -> None:
+    servers[member.index] = await member.create_unix_server(lambda: Named(member.index), path)
+    await member.draining()
+
+
+async def serves_given(member: Member) -> None:
+    servers[member.index] = await member.create_server(lambda: Named(member.index), sock_index=0)
+    await member.draining()
+
+
+async def answer(reader: Any, writer: Any) -> None:
+    while data := await reader.read(100):
+        writer.write(b"%d %s" % (current_member().index, data))
+        await writer.drain()
+    writer.close()
+
+
+async def serves_streams(member: Member) -> None:
+    servers[member.index] = await member.start_server(answer, "127.0.0.1", 0)
+    await member.draining()
+
+
+def close_server() -> None:
+    servers[current_member().index].close()
+
+
+def loop_module() -> str:
+    return type(current_member().loop).__module__
+
+
+async def serves_two(member: Member) -> None:
+    """Two servers with the same arguments are two servers."""
+    servers[member.index] = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    await member.draining()
+
+
+async def serves_port(member: Member, port: int) -> None:
+    await member.create_server(lambda: Named(member.index), "127.0.0.1", port)
+    await member.draining()
+
+
+released = threading.Event()
+
+
+async def blocks_until_released(member: Member) -> None:
+    member.ready()
+    released.wait()
+
+
+async def fails_as_successor(member: Member) -> None:
+    if member.generation:
+        raise ValueError("no second time")
+    await serves(member)
+
+
+async def serves_when_released(member: Member) -> None:
+    """Accepts nothing before it drains."""
+    server = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    servers[member.index] = server
+    server._accept = lambda listener: None  # type: ignore[method-assign]
+    for sock in server.sockets:
+        member.loop.remove_reader(sock.fileno())
+    await member.draining()

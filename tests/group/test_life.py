@@ -1,0 +1,171 @@
+"""How a group starts, ends and reports: the same with threads and with processes."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from loopcore import UsageError
+from loopcore.group import LoopGroup, MemberFailedError
+from tests.group import mains
+from tests.group.mains import PATIENCE
+
+Make = Callable[..., LoopGroup]
+
+
+def test_all_members_serve_one_port(make_group: Make) -> None:
+    with make_group(mains.keeps) as group:
+        ports = {group.run_on(index, mains.port).result(PATIENCE) for index in range(2)}
+        assert len(ports) == 1
+        answers = set()
+        clients = []
+        while answers != {0, 1}:  # the kernel chooses
+            clients.append(mains.connected(*ports))
+            answers.add(mains.asked(clients[-1]))
+        for client in clients:
+            client.close()
+    assert group.state == "ended"
+    assert group.exit_code == 0
+
+
+def test_members_are_known_by_state(make_group: Make) -> None:
+    group = make_group(mains.only_waits)
+    assert group.state == "new"
+    assert group.members == ()
+    group.start()
+    assert group.state == "running"
+    assert [(each.index, each.state, each.generation) for each in group.members] == [
+        (0, "running", 0),
+        (1, "running", 0),
+    ]
+    assert len({(each.pid, each.thread_id) for each in group.members}) == 2
+    group.drain()
+    assert [each.state for each in group.members] == ["ended", "ended"]
+
+
+def test_a_group_ends_when_all_mains_have_returned(make_group: Make) -> None:
+    group = make_group(mains.returns)
+    group.start()
+    assert group.wait(PATIENCE)
+    assert group.exit_code == 0
+
+
+def test_a_main_that_does_not_wait_for_draining_is_cancelled(make_group: Make) -> None:
+    group = make_group(mains.never_drains)
+    group.start()
+    group.drain(timeout=PATIENCE)
+    assert group.exit_code == 0
+
+
+def test_a_main_that_does_not_return_is_cancelled_at_the_deadline(make_group: Make) -> None:
+    group = make_group(mains.ignores_draining)
+    group.start()
+    group.drain(timeout=0)
+    assert group.exit_code == 0
+
+
+def test_stop_does_not_wait(make_group: Make) -> None:
+    group = make_group(mains.ignores_draining)
+    group.start()
+    group.stop()
+    assert group.exit_code == 0
+
+
+def test_the_end_of_with_stops_after_an_exception(make_group: Make) -> None:
+    with pytest.raises(KeyError), make_group(mains.ignores_draining, drain_timeout=PATIENCE):
+        raise KeyError
+    # `drain` would have waited for PATIENCE.
+
+
+def test_a_member_that_fails_before_it_is_ready_ends_the_group(
+    make_group: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = make_group(mains.fails_at_once)
+    with pytest.raises(
+        MemberFailedError, match="member 1 raised ValueError: no database before it was ready"
+    ) as caught:
+        group.start()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert group.wait(PATIENCE)
+    assert group.exit_code == 1
+    assert "the group ends" in caplog.text
+
+
+def test_a_member_that_fails_is_replaced(make_group: Make, caplog: pytest.LogCaptureFixture) -> None:
+    with make_group(mains.fails_when_told) as group:
+        group.run_on(1, mains.fail).result(PATIENCE)
+        wait_for_generation(group, 1)
+        assert group.state == "running"
+    assert "member 1 raised ValueError: told to fail; it is restarted" in caplog.text
+
+
+def wait_for_generation(group: LoopGroup, index: int) -> None:
+    """Ask until the replacement answers: each question ends, because a member that ends fails it."""
+    while True:
+        try:
+            if group.run_on(index, mains.generation).result(PATIENCE) == 1:
+                return
+        except MemberFailedError:
+            continue
+
+
+def test_a_failure_stops_the_group_if_asked_for(make_group: Make, caplog: pytest.LogCaptureFixture) -> None:
+    group = make_group(mains.fails_when_told, on_failure="stop")
+    group.start()
+    group.run_on(1, mains.fail).result(PATIENCE)
+    assert group.wait(PATIENCE)
+    assert group.exit_code == 1
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
+
+
+def test_the_exit_code_is_that_of_system_exit(make_group: Make) -> None:
+    group = make_group(mains.exits, on_failure="stop")
+    assert group.run() == 7
+
+
+def test_a_group_runs_once(make_group: Make) -> None:
+    group = make_group(mains.returns)
+    group.start()
+    group.stop()
+    with pytest.raises(UsageError, match="make another"):
+        group.start()
+    group.stop()
+    group.drain()
+
+
+def test_a_member_that_does_not_report_ready_is_a_time_out(make_group: Make) -> None:
+    group = make_group(mains.never_reports)
+    with pytest.raises(TimeoutError, match=r"member\.draining\(\)"):
+        group.start(timeout=0)
+    assert group.state == "ended"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"kind": "fibers"}, "'threads', 'processes'"),
+        ({"loops": 0}, "1 or more"),
+        ({"on_failure": "ignore"}, "'restart', 'stop'"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_the_right_ones(options: dict[str, object], text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        LoopGroup(mains.returns, **options)  # type: ignore[arg-type]
+
+
+def test_a_coroutine_is_no_main() -> None:
+    coroutine = mains.never()
+    with pytest.raises(UsageError, match="without calling it"):
+        LoopGroup(coroutine)  # type: ignore[arg-type]
+    coroutine.close()
+
+
+def test_a_main_that_processes_cannot_import_is_refused() -> None:
+    async def main(member: object) -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(UsageError, match="top level of a module"):
+        LoopGroup(main, kind="processes").start()

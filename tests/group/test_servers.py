@@ -1,0 +1,241 @@
+"""Servers of a group: one port, connections that go to another member, and their end."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from loopcore import UsageError
+from loopcore.group import LoopGroup, MemberFailedError
+from tests.group import mains
+from tests.group.mains import PATIENCE, asked, connected
+
+Make = Callable[..., LoopGroup]
+
+
+def port_of(group: LoopGroup, index: int = 0) -> int:
+    return int(group.run_on(index, mains.port).result(PATIENCE))
+
+
+def test_every_connection_can_be_given_to_another_member(make_group: Make) -> None:
+    with make_group(mains.gives_all_away, loops=3) as group:
+        clients = [connected(port_of(group)) for _ in range(20)]
+        answers = [asked(client) for client in clients]
+        stats = group.stats()
+        assert stats.total.accepted == stats.total.handed_over == stats.total.taken_over == 20
+        assert stats.total.connections == 20
+        for each in stats.members:
+            assert each.taken_over == each.connections == answers.count(each.index)
+            accepted_before = stats.members[(each.index - 1) % 3].accepted
+            assert each.taken_over == accepted_before
+        for client in clients:
+            client.close()
+
+
+def test_connections_are_counted_until_they_are_closed(make_group: Make) -> None:
+    with make_group(mains.gives_all_away) as group:
+        client = connected(port_of(group))
+        asked(client)
+        assert group.stats().total.connections == 1
+        client.close()
+        while group.stats().total.connections:
+            pass
+        counters = group.stats().total.counters
+        assert counters is not None
+        assert counters.connections_accepted == 1
+
+
+def test_a_member_serves_what_it_accepts_if_its_gift_is_refused(make_group: Make) -> None:
+    """The other member has closed its server, and no inbox takes a connection for it."""
+    with make_group(mains.serves) as group:
+        number = port_of(group)
+        group.run_on(1, mains.close_server).result(PATIENCE)
+        for _ in range(5):
+            with connected(number) as client:
+                assert asked(client) == 0
+
+
+def test_streams_work_in_members(make_group: Make) -> None:
+    with make_group(mains.serves_streams) as group, connected(port_of(group)) as client:
+        assert asked(client) in (0, 1)
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="Unix sockets")
+def test_a_unix_socket_is_shared_and_removed(make_group: Make, tmp_path: Path) -> None:
+    path = tmp_path / "group.sock"
+    with make_group(partial(mains.serves_unix, path=str(path))):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(str(path))
+            assert asked(client) in (0, 1)
+    assert not path.exists()
+
+
+def test_a_socket_that_the_program_has_can_be_served(make_group: Make) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        with make_group(mains.serves_given, sockets=[sock]):
+            with connected(sock.getsockname()[1]) as client:
+                assert asked(client) in (0, 1)
+        assert sock.fileno() >= 0
+
+
+def test_equal_servers_of_one_member_are_different_servers(make_group: Make) -> None:
+    with make_group(mains.serves_two) as group:
+        assert port_of(group, 0) == port_of(group, 1)
+
+
+def test_a_port_that_is_taken_is_an_error(make_group: Make) -> None:
+    """Although SO_REUSEPORT would let the group have it: the other program has it, too."""
+    with socket.socket() as taken:
+        if hasattr(socket, "SO_REUSEPORT"):
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        group = make_group(partial(mains.serves_port, port=taken.getsockname()[1]))
+        with pytest.raises(MemberFailedError, match="address already in use"):
+            group.start()
+
+
+def test_a_closed_server_refuses_connections(make_group: Make) -> None:
+    with make_group(mains.serves) as group:
+        number = port_of(group)
+        for index in range(2):
+            group.run_on(index, mains.close_server).result(PATIENCE)
+        group.run_on(0, mains.index).result(PATIENCE)
+        group.stats()
+        with pytest.raises(ConnectionRefusedError):
+            connected(number)
+
+
+def test_members_may_run_on_asyncio(make_group: Make) -> None:
+    with make_group(mains.gives_all_away, loop_factory=asyncio.SelectorEventLoop) as group:
+        assert group.run_on(0, mains.loop_module).result(PATIENCE).startswith("asyncio")
+        with connected(port_of(group)) as client:
+            asked(client)
+        stats = group.stats()
+        assert stats.total.handed_over == 1
+        assert stats.total.counters is None
+
+
+def test_a_socket_that_the_group_does_not_have_is_refused(make_group: Make) -> None:
+    with pytest.raises(MemberFailedError) as caught:
+        make_group(mains.serves_given).start()
+    assert isinstance(caught.value.__cause__, UsageError)
+    assert "LoopGroup(sockets=...)" in str(caught.value.__cause__)
+
+
+# The end
+
+
+def test_connections_may_finish_while_a_group_drains(make_group: Make) -> None:
+    with make_group(mains.gives_all_away) as group:
+        client = connected(port_of(group))
+        first = asked(client)
+        group.request_drain(timeout=PATIENCE)
+        while any(each.state != "draining" for each in group.members if each.index == first):
+            pass
+        assert asked(client, b"still") == first
+        client.close()
+        assert group.wait(PATIENCE)
+    assert group.exit_code == 0
+
+
+def test_connections_are_closed_at_the_deadline(make_group: Make) -> None:
+    group = make_group(mains.gives_all_away)
+    group.start()
+    client = connected(port_of(group))
+    asked(client)
+    group.drain(timeout=0)
+    assert client.recv(1) == b""
+    client.close()
+    assert group.exit_code == 0
+
+
+def test_connections_that_wait_to_be_accepted_are_served(make_group: Make) -> None:
+    """The members accept nothing before they drain."""
+    with make_group(mains.serves_when_released) as group:
+        number = port_of(group)
+        clients = [connected(number) for _ in range(10)]
+        group.request_drain(timeout=PATIENCE)
+        answers = {asked(client) for client in clients}
+        assert answers <= {0, 1}
+        for client in clients:
+            client.close()
+        assert group.wait(PATIENCE)
+        assert group.exit_code == 0
+
+
+def test_a_restarted_member_loses_no_connection(make_group: Make) -> None:
+    with make_group(mains.serves) as group:
+        number = port_of(group)
+        old = [connected(number) for _ in range(10)]
+        before = [asked(client) for client in old]
+        group._supervisor.ask_to_replace(1)  # type: ignore[union-attr] - without waiting for the old connections
+        while not any(each.index == 1 and each.generation == 1 for each in group.members):
+            with connected(number) as client:
+                asked(client)
+        assert [asked(client) for client in old] == before
+        new = [connected(number) for _ in range(10)]
+        assert {asked(client) for client in new} <= {0, 1}
+        for client in (*old, *new):
+            client.close()
+    assert group.exit_code == 0
+
+
+def test_a_successor_that_fails_leaves_the_old_member(make_group: Make, tmp_path: Path) -> None:
+    with make_group(mains.fails_as_successor) as group:
+        number = port_of(group)
+        with pytest.raises(MemberFailedError, match="no second time"):
+            group.restart(1)
+        assert [(each.state, each.generation) for each in group.members] == [("running", 0)] * 2
+        with connected(number) as client:
+            asked(client)
+
+
+def test_restart_waits_for_the_old_member(make_group: Make) -> None:
+    with make_group(mains.serves) as group:
+        group.restart(0)
+        assert [each.generation for each in group.members] == [1, 0]
+        assert group.run_on(0, mains.generation).result(PATIENCE) == 1
+        with pytest.raises(UsageError, match="members 0 to 1"):
+            group.restart(2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes")
+def test_a_killed_process_is_replaced_and_its_port_continues(caplog: pytest.LogCaptureFixture) -> None:
+    with LoopGroup(mains.serves, loops=2, kind="processes") as group:
+        number = port_of(group)
+        with pytest.raises(MemberFailedError):
+            group.run_on(1, mains.dies).result(PATIENCE)
+        while group.members[1].generation == 0 or group.members[1].state != "running":
+            pass
+        for _ in range(10):
+            with connected(number) as client:
+                asked(client)
+    assert "member 1 was ended by signal 9; it is restarted" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes")
+def test_a_blocked_process_is_killed(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopcore.group.supervisor.GRACE", 0.0)
+    group = LoopGroup(mains.blocks, loops=2, kind="processes")
+    group.start()
+    group.drain(timeout=0)
+    assert group.exit_code == 1
+    assert "did not end in time and was killed" in caplog.text
+
+
+def test_a_blocked_thread_is_reported(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopcore.group.supervisor.GRACE", 0.0)
+    group = LoopGroup(mains.blocks_until_released, loops=2, kind="threads")
+    group.start()
+    group.drain(timeout=0)
+    assert group.exit_code == 1
+    assert "is left behind" in caplog.text
+    mains.released.set()
