@@ -27,6 +27,7 @@ app.conf.update(
     task_acks_late=True,  # a task stays in the broker until it has ended ...
     task_reject_on_worker_lost=True,  # ... also if its process is killed
     worker_prefetch_multiplier=1,
+    worker_proc_alive_timeout=60,  # seconds to enter the lifespan; a process that takes longer is killed
 )
 folder = os.environ.get("JOBS_FOLDER")
 if folder:  # the broker filesystem://, for local testing

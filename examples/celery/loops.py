@@ -91,11 +91,11 @@ class Loops(Generic[T]):
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             loop = self._get().loop
-            task = loop.create_task(function(*args, **kwargs))
             if not self._prefork:
-                return loop.run_until_complete(task)
-            with cancelled_by_signals(task):
-                return loop.run_until_complete(task)
+                return loop.run_until_complete(function(*args, **kwargs))
+            with cancelled_by_signals(loop) as tasks:
+                tasks.append(loop.create_task(function(*args, **kwargs)))
+                return loop.run_until_complete(tasks[0])
 
         call.__signature__ = inspect.signature(function)  # Celery checks the arguments of a call by it
         return call
@@ -124,22 +124,28 @@ class Loops(Generic[T]):
 
 
 @contextmanager
-def cancelled_by_signals(task: "asyncio.Task[Any]") -> Iterator[None]:
-    """Cancel `task` where Celery's handlers would raise, and raise afterwards. Thread: the main one of a child.
+def cancelled_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[list["asyncio.Task[Any]"]]:
+    """Cancel the tasks of the list where Celery's handlers would raise, and raise afterwards.
 
     A soft time limit, and `revoke(id, terminate=True, signal="SIGUSR1")`: SoftTimeLimitExceeded. A coroutine that
     catches CancelledError and returns has a result instead. `revoke(id, terminate=True)`: SystemExit, which ends
-    the process.
+    the process. Thread: the main one of a child.
     """
+    tasks: list[asyncio.Task[Any]] = []
     received: set[int] = set()
 
-    def cancel(number: int, _: Any) -> None:
-        received.add(number)
-        task.get_loop().call_soon_threadsafe(task.cancel)
+    def interrupt(number: int, _: Any) -> None:
+        if number not in received:  # Celery may send it twice, and a second cancellation would hit the `finally` blocks
+            received.add(number)
+            loop.call_soon_threadsafe(cancel)
 
-    celerys = {number: signal.signal(number, cancel) for number in (signal.SIGUSR1, TERM_SIGNAL)}
+    def cancel() -> None:
+        for task in tasks:
+            task.cancel()
+
+    celerys = {number: signal.signal(number, interrupt) for number in (signal.SIGUSR1, TERM_SIGNAL)}
     try:
-        yield
+        yield tasks
     except asyncio.CancelledError as cancelled:
         if signal.SIGUSR1 in received:
             raise SoftTimeLimitExceeded from cancelled

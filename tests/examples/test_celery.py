@@ -20,7 +20,7 @@ pytest.importorskip("celery", reason='pip install -e ".[cookbook]"')
 redis = pytest.importorskip("redis", reason='pip install -e ".[cookbook]"')
 
 FOLDER = Path(__file__).parents[2] / "examples" / "celery"
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds for whatever is waited for."""
 ASK = """
 import jobs
@@ -301,8 +301,10 @@ def test_limit_and_revocation_cancel_the_coroutine(
 
         store.set("finished", "")
         assert caller.get(caller.send("follow", "finished")) is None
-    for name in ("limited", "interrupted", "terminated", "finished"):
+    for name in ("interrupted", "terminated", "finished"):
         assert [what for what, _, _ in entries(store, name)] == ["began", "ended"]
+    # A slow machine reaches the limit before the coroutine has logged that it began.
+    assert [what for what, _, _ in entries(store, "limited")] in ([], ["began", "ended"])
     [_, [_, _, victim]] = entries(store, "terminated")
     assert victim in closed(tmp_path / "log")
 
