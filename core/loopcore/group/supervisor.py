@@ -222,6 +222,9 @@ class Supervisor:
         host.order("cut")
         if await first(host.ended, timeout=max(0.0, ended - self.loop.time())):
             return
+        if host.is_killed:  # by a call that came before
+            await host.ended.wait()
+            return
         if host not in self._extra:  # a predecessor that had to be ended is no failure of the group
             self.exit_code = self.exit_code or 1
         if host.kill():
