@@ -16,7 +16,9 @@ try:
     import hypercorn.asyncio
     from hypercorn.config import Config
 except ImportError as error:
-    raise UsageError(f"hypercorn is not installed ({error}); install it: python -m pip install hypercorn") from error
+    raise ImportError(
+        f"hypercorn is not installed ({error}); install it: python -m pip install hypercorn", name=error.name
+    ) from error
 
 REFUSED: Final = {
     "application_path": "is the argument APP",

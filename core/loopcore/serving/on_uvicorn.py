@@ -17,7 +17,9 @@ from loopcore.text import did_you_mean
 try:
     import uvicorn
 except ImportError as error:
-    raise UsageError(f"uvicorn is not installed ({error}); install it: python -m pip install uvicorn") from error
+    raise ImportError(
+        f"uvicorn is not installed ({error}); install it: python -m pip install uvicorn", name=error.name
+    ) from error
 
 PASSES: Final = 10
 """Ticks between the end of accepting and the closing of idle connections: a request that has arrived is read first."""
