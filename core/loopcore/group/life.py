@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Final
 
 from loopcore.group import member as members
 from loopcore.group.calls import Calls
@@ -26,7 +26,12 @@ from loopcore.group.load import PERIOD, Load, LoadTable
 from loopcore.group.part import Link, ListenRequest, Part
 from loopcore.group.post import Post
 from loopcore.group.server import GroupServer, ProtocolFactory, reset
+from loopcore.kernel.meter import Meter
+from loopcore.loop import EventLoop
 from loopcore.runner import Runner
+
+UNSAMPLED: Final = 1e6
+"""The window of the meter, in seconds: its exact figures are enough."""
 
 
 class Life:
@@ -53,6 +58,7 @@ class Life:
         self._requests: dict[int, ListenRequest] = {}
         self._early: list[tuple[int, int, socket.socket]] = []
         self._pulse: asyncio.TimerHandle | None = None
+        self._meter: Meter | None = None
         self._reported_at = (0.0, 0.0, 0.0)
 
     def run(self) -> None:
@@ -257,6 +263,8 @@ class Life:
         self._load.report(0.0)
         if self._pulse is not None:
             self._pulse.cancel()
+        if self._meter is not None:
+            self._meter.stop()
         for server in self._servers.values():
             server.leave()
         self._post.close(replaced=self._is_replaced)
@@ -273,18 +281,24 @@ class Life:
 
     def _begin_reports(self) -> None:
         now = time.monotonic()
-        self._reported_at = (now, time.thread_time(), now + PERIOD)
+        if isinstance(self.loop, EventLoop):
+            self._meter = self.loop.meter(window=UNSAMPLED)
+        self._reported_at = (now, self._worked(), now + PERIOD)
         self._pulse = self.loop.call_later(PERIOD, self._report)
         self._load.report(0.0)
 
     def _report(self) -> None:
-        """Publish the share of the time in which the thread worked, or was late because something kept it."""
-        now, worked = time.monotonic(), time.thread_time()
+        """Publish the share of the time in which the loop worked, or was late because something kept its thread."""
+        now, worked = time.monotonic(), self._worked()
         last, worked_before, due = self._reported_at
         passed = max(now - last, 1e-9)
         self._load.report(max((worked - worked_before) / passed, (now - due) / passed))
         self._reported_at = (now, worked, now + PERIOD)
         self._pulse = self.loop.call_later(PERIOD, self._report)
+
+    def _worked(self) -> float:
+        """Return the seconds that the loop did not wait; for loops of other packages, the CPU time of the thread."""
+        return time.thread_time() if self._meter is None else self._meter.snapshot().active_ns / 1e9
 
 
 def here() -> tuple[int, int]:

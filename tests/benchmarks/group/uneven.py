@@ -21,7 +21,7 @@ from loopcore.group import LoopGroup, Member, current_member
 STEPS = 4_000
 """Steps of a request: about 0.1 ms."""
 
-LIGHT = 4
+LIGHT = 10
 HEAVY = LIGHT * 81
 answered: dict[int, int] = {}
 ports: dict[int, int] = {}
