@@ -1,6 +1,6 @@
 """hypercorn on one loop: `hypercorn.asyncio.serve` with a shutdown trigger, on listening sockets of the group.
 
-hypercorn accepts by itself, so its connections stay on the loop that accepted them.
+hypercorn accepts its connections, so they stay on the loop that accepted them.
 """
 
 import asyncio

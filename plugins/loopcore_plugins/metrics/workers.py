@@ -33,7 +33,7 @@ def page_of_workers(host: str, ports: range) -> "WSGIApplication":
 
 
 class _Workers:
-    """A prometheus_client collector of what the workers answer."""
+    """A prometheus_client collector of the answers of all workers."""
 
     def __init__(self, host: str, ports: range) -> None:
         self._host = host
