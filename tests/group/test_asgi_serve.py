@@ -18,14 +18,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 
 SOURCE = """
 import asyncio, os, threading
-print("imported", flush=True)
+print("imported\\n", end="", flush=True)
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         for _ in range(2):
             message = await receive()
             scope["state"]["of"] = threading.get_ident()
-            print(message["type"], flush=True)
+            print(message["type"] + "\\n", end="", flush=True)
             await send({"type": message["type"] + ".complete"})
         return
     events = scope["path"] == "/events"
