@@ -94,7 +94,7 @@ def imported(source: Source) -> ModuleType | None:
     try:
         return importlib.import_module(source.module)
     except ImportError as exc:
-        if "if sys.platform != " in source.text or "install them: python -m pip install" in str(exc):
+        if "if sys.platform != " in source.text or ": python -m pip install" in str(exc):
             return None
         raise
 

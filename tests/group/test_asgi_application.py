@@ -74,8 +74,11 @@ def test_a_module_that_cannot_be_executed_twice_says_what_to_do_instead() -> Non
         ("asgi_main:", r"names no application"),
         ("asgi_main.py", r"is a file; name its module, as in asgi_main:app"),
         ("./sub/main.py:create", r"is a file; name its module, as in sub.main:create"),
-        ("asgi_mian:app", r"no module 'asgi_mian' for 'asgi_mian:app' \(did you mean 'asgi_main'\?\); it is looked"),
-        ("asgi_main.sub:app", r"no module 'asgi_main.sub'"),
+        (
+            "asgi_mian:app",
+            r"cannot find module 'asgi_mian' for 'asgi_mian:app' \(did you mean 'asgi_main'\?\); looked in",
+        ),
+        ("asgi_main.sub:app", r"cannot find module 'asgi_main.sub'"),
         ("asgi_main:ap", r"module 'asgi_main' has no 'ap' \(did you mean 'app'\?\)"),
         ("asgi_main:number", r"'asgi_main:number' is an int, not an ASGI application"),
     ],
@@ -111,9 +114,9 @@ def test_the_applications_own_errors_pass_through() -> None:
 def test_finding_imports_nothing() -> None:
     find_application("asgi_needs:app")
     assert "asgi_needs" not in sys.modules
-    with pytest.raises(UsageError, match="no module 'asgi_neds'"):
+    with pytest.raises(UsageError, match="cannot find module 'asgi_neds'"):
         find_application("asgi_neds:app")
-    with pytest.raises(UsageError, match=r"no module 'asgi_none'"):
+    with pytest.raises(UsageError, match=r"cannot find module 'asgi_none'"):
         find_application("asgi_none.sub:app")
 
 

@@ -142,7 +142,7 @@ async def test_a_websocket_that_waits_for_a_message_gets_a_disconnect_then_its_c
         await send({"type": "websocket.accept"})
         started.set()
         received.append(await receive())
-        received.append(await receive())  # as servers, it is told again
+        received.append(await receive())  # a server repeats it, too
 
     client, drain = Client("websocket"), Drain(app)
     task = client.call(drain)

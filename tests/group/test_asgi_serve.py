@@ -18,14 +18,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 
 SOURCE = """
 import asyncio, os, threading
-print("imported", flush=True)
+print("imported\\n", end="", flush=True)
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         for _ in range(2):
             message = await receive()
             scope["state"]["of"] = threading.get_ident()
-            print(message["type"], flush=True)
+            print(message["type"] + "\\n", end="", flush=True)
             await send({"type": message["type"] + ".complete"})
         return
     events = scope["path"] == "/events"
@@ -153,7 +153,7 @@ def test_a_unix_socket_is_served_and_removed(folder: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["served:nothing"], 2, "module 'served' has no 'nothing'"),
-        (["severd:app"], 2, "no module 'severd' for 'severd:app' (did you mean 'served'?)"),
+        (["severd:app"], 2, "cannot find module 'severd' for 'severd:app' (did you mean 'served'?)"),
         (["served:app", "--loops", "0"], 2, "loops=0 is too few"),
         (["served:app", "--server", "granian"], 2, "server 'granian' is not known"),
         (["served:app", "--port", "70000"], 2, "port 70000 is out of range"),

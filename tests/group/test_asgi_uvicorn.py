@@ -1,4 +1,4 @@
-"""uvicorn on one loop, for connections that somebody else accepts: drain, lifespan, limits."""
+"""uvicorn on one loop, for connections that are accepted elsewhere: drain, lifespan, limits."""
 
 import asyncio
 from collections.abc import AsyncIterator

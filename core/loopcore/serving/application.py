@@ -72,9 +72,7 @@ def _import(name: str, target: str) -> ModuleType:
 
 def _no_module(name: str, target: str) -> UsageError:
     near = did_you_mean(name, sorted(each.name for each in pkgutil.iter_modules([os.getcwd()])))
-    return UsageError(
-        f"there is no module {name!r} for {target!r}{near}; it is looked for in {os.getcwd()} and on sys.path"
-    )
+    return UsageError(f"cannot find module {name!r} for {target!r}{near}; looked in {os.getcwd()} and on sys.path")
 
 
 def _execute_again(module: ModuleType, target: str) -> ModuleType:

@@ -83,10 +83,13 @@ def _group(plan: Plan, loops: int | None, kind: str, drain: float, on_failure: s
 
 def _check_server(server: str, options: Mapping[str, Any]) -> None:
     """Raise UsageError if the server is not installed, or does not have these options."""
-    if server == "uvicorn":
-        from loopcore.serving.on_uvicorn import check_options
-    else:
-        from loopcore.serving.on_hypercorn import check_options
+    try:
+        if server == "uvicorn":
+            from loopcore.serving.on_uvicorn import check_options
+        else:
+            from loopcore.serving.on_hypercorn import check_options
+    except ImportError as error:
+        raise UsageError(str(error)) from error
     check_options(options)
 
 

@@ -4,8 +4,8 @@
                           idle connections close
 
 A server that waits for its connections never ends while an event stream or a WebSocket is open, and one that closes
-them at once breaks what would have ended by itself. Hence a deadline. Until then open exchanges continue, and an
-application that watches `draining` can end them in its own way. At the deadline each remaining exchange gets:
+them at once breaks responses that were about to end. Hence a deadline. Until then open exchanges continue, and an
+application that watches `draining` can say goodbye and end them. At the deadline each remaining exchange gets:
 
 1. a disconnect, if the application waits in `receive`, as if the client had left; it is cancelled otherwise;
 2. after a second, cancellation, if it still runs.
@@ -189,7 +189,7 @@ class _Exchange:
                 raise
             self._is_interrupted = False
             if task.uncancel() > 0:
-                raise  # somebody else has cancelled it, too
+                raise  # the server has cancelled it, too
             return self._disconnect_message()
         finally:
             self._receiver = None
@@ -258,7 +258,7 @@ class _Exchange:
 
 
 def _means_disconnect(error: Exception) -> bool:
-    """Return whether a framework raised this for a client that has left: each has a type of its own, alike by name."""
+    """Return whether a framework raised this because the client has left: each has such a type, alike by name."""
     return isinstance(error, OSError) or type(error).__name__.endswith(("Disconnect", "Disconnected"))
 
 

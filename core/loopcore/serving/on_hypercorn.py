@@ -1,6 +1,6 @@
 """hypercorn on one loop: `hypercorn.asyncio.serve` with a shutdown trigger, on listening sockets of the group.
 
-hypercorn accepts by itself, so its connections stay on the loop that accepted them.
+hypercorn accepts its connections, so they stay on the loop that accepted them.
 """
 
 import asyncio
@@ -16,7 +16,9 @@ try:
     import hypercorn.asyncio
     from hypercorn.config import Config
 except ImportError as error:
-    raise UsageError(f"hypercorn is not installed ({error}); install it: python -m pip install hypercorn") from error
+    raise ImportError(
+        f"hypercorn is not installed ({error}); install it: python -m pip install hypercorn", name=error.name
+    ) from error
 
 REFUSED: Final = {
     "application_path": "is the argument APP",

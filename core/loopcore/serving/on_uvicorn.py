@@ -1,6 +1,6 @@
 """uvicorn on one loop: its Config, Server and protocol classes, with connections from a group and a drain.
 
-uvicorn's server starts without sockets of its own: the lifespan, the date header and the shutdown are uvicorn's, the
+uvicorn's server starts without sockets: the lifespan, the date header and the shutdown are uvicorn's, the
 listening sockets are the group's, and each connection gets `config.http_protocol_class`, as uvicorn would do it.
 """
 
@@ -17,7 +17,9 @@ from loopcore.text import did_you_mean
 try:
     import uvicorn
 except ImportError as error:
-    raise UsageError(f"uvicorn is not installed ({error}); install it: python -m pip install uvicorn") from error
+    raise ImportError(
+        f"uvicorn is not installed ({error}); install it: python -m pip install uvicorn", name=error.name
+    ) from error
 
 PASSES: Final = 10
 """Ticks between the end of accepting and the closing of idle connections: a request that has arrived is read first."""
@@ -60,7 +62,7 @@ def make_config(app: Any, options: Mapping[str, Any]) -> uvicorn.Config:
 
 
 class UvicornServer:
-    """uvicorn.Server on the running loop, for connections that somebody else accepts."""
+    """uvicorn.Server on the running loop, for connections that are accepted elsewhere."""
 
     def __init__(self, config: uvicorn.Config, at_limit: Callable[[], None] | None = None) -> None:
         self.config = config

@@ -8,7 +8,7 @@ from loopcore.errors import UsageError
 from loopcore.log import own_logger
 
 CANNOT_SERVE: Final = 2
-"""Exit code where there is no application, or no address: that of the command's own errors."""
+"""Exit code if the application is not found or the address cannot be bound; errors of the command have it, too."""
 STARTUP_FAILED: Final = 3
 """Exit code of an application that refused to start, as uvicorn has it."""
 

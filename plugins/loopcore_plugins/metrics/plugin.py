@@ -16,7 +16,8 @@ class Metrics:
     """Measures a loop; for several loops at a time, make one for each.
 
     `port`: serve the metrics of all loops of the process, and everything else in prometheus_client's default registry,
-    over HTTP at `host`; 0 takes any free port. `ports`: how many ports from there on may be tried, one for each worker.
+    over HTTP at `host`; 0 takes any free port. `ports`: how many ports from there on may be tried, one for each worker;
+    then `/metrics/all` of any of them has the metrics of all workers.
     If no port can be opened, that is logged, and the loop runs without the endpoint.
     `prometheus`: add the metrics to that registry, for a program that serves it itself.
     `otel`: create OpenTelemetry's instruments.
@@ -45,6 +46,7 @@ class Metrics:
         self._name = name
         self._host = host
         self._ports: range | None = None
+        self._routes: Any = None
         self._endpoint: Any = None
         self._record: LoopRecord | None = None
         self._loop: Any = None
@@ -110,7 +112,12 @@ class Metrics:
         from loopcore_plugins.metrics.endpoint import serve
         from loopcore_plugins.metrics.prometheus import ROUTES
 
-        self._endpoint = serve("metrics", self._host, ports, ROUTES, logger)
+        self._routes = ROUTES
+        if len(ports) > 1:
+            from loopcore_plugins.metrics.workers import PATH, page_of_workers
+
+            self._routes = ROUTES | {PATH: page_of_workers(self._host, ports)}
+        self._endpoint = serve("metrics", self._host, ports, self._routes, logger)
 
     def _leave(self, loop: Any) -> None:
         if loop is not self._loop:  # closed, and unregistered later; or a loop that was refused
@@ -120,10 +127,9 @@ class Metrics:
         self._known.close()
         if self._endpoint is not None:
             from loopcore_plugins.metrics.endpoint import close_endpoint
-            from loopcore_plugins.metrics.prometheus import ROUTES
 
             endpoint, self._endpoint = self._endpoint, None
-            close_endpoint(endpoint, ROUTES)
+            close_endpoint(endpoint, self._routes)
 
     # Recording
 

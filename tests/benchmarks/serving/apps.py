@@ -44,7 +44,7 @@ async def _events(send: Any, interval: float) -> None:
 
 
 async def deaf(scope: Any, receive: Any, send: Any) -> None:
-    """Event streams at /events, a WebSocket that echoes elsewhere; neither ever ends by itself."""
+    """Event streams at /events, a WebSocket that echoes elsewhere; neither ever ends."""
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
     elif scope["type"] == "websocket":

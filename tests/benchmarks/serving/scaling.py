@@ -8,8 +8,8 @@ over keep-alive connections, and ended with SIGTERM; the setups take turns, and 
 share are counted once. `errors` counts sockets that failed and answers other than 200. `--path /cpu` computes for about
 0.2 ms in each request.
 
-The processors are shared with `wrk`, which takes a part of them in every setup alike. To measure on a free-threaded
-Python beside another one, run the program with each of them.
+The processors are shared with `wrk`, which takes a part of them in every setup alike. To compare a free-threaded
+Python with another one, run the program with each of them.
 """
 
 import argparse

@@ -172,12 +172,12 @@ async def count(tasks: Sequence["asyncio.Future[str]"]) -> Counter[str]:
 
 
 def python_path() -> str:
-    """Return PYTHONPATH with what this process imports from, so that clones of the repository work alike."""
+    """Return PYTHONPATH for the server: this folder, then that of this process."""
     return os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))
 
 
 def free_port() -> int:
-    """Return a port that nobody uses now."""
+    """Return a free port."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])

@@ -1,0 +1,67 @@
+"""The metrics of several worker processes on one page, `/metrics/all`: the worker that is asked asks the others.
+
+Workers take a port each from one range (`ports`), so each knows where the others may be. The page has every sample of
+every worker, with the label `worker`, its port: sums over workers are Prometheus' business, as are those over loops.
+"""
+
+import http.client
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+PATH: Final = "/metrics/all"
+TIMEOUT: Final = 2.0
+"""Seconds that a worker has to answer; one that does not is left out, as Prometheus would leave it out."""
+_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
+
+
+def page_of_workers(host: str, ports: range) -> "WSGIApplication":
+    """Return the application behind `PATH`. `host` and `ports` are the options of the plugin."""
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        registry = CollectorRegistry()
+        registry.register(_Workers(_ANYWHERE.get(host, host), ports))
+        start_response("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
+        return [generate_latest(registry)]
+
+    return answer
+
+
+class _Workers:
+    """A prometheus_client collector of the answers of all workers."""
+
+    def __init__(self, host: str, ports: range) -> None:
+        self._host = host
+        self._ports = ports
+
+    def describe(self) -> list[Any]:
+        """Return nothing: the names are known when the workers have answered."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the families of all workers, each once."""
+        families: dict[str, Any] = {}
+        for port in self._ports:
+            for family in text_string_to_metric_families(fetch(self._host, port)):
+                known = families.setdefault(family.name, family)
+                samples = [each._replace(labels={**each.labels, "worker": str(port)}) for each in family.samples]
+                known.samples = samples if known is family else known.samples + samples
+        yield from families.values()
+
+
+def fetch(host: str, port: int) -> str:
+    """Return the metrics of the worker at `port`; an empty string if there is none, or another program."""
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+    try:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return ""
+    finally:
+        connection.close()
+    return text if "loopcore_eventloop_" in text else ""

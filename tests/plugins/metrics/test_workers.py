@@ -1,0 +1,92 @@
+"""The page of all workers: processes that take ports of one range, and another program among them."""
+
+import http.server
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+pytest.importorskip("prometheus_client")
+
+WORKER = """
+import asyncio, sys
+import loopcore
+from loopcore_plugins.metrics import Metrics
+
+async def main():
+    print(metrics.address[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+metrics = Metrics(port=int(sys.argv[1]), ports=3)
+loopcore.run(main(), plugins=[metrics])
+"""
+
+
+def free_ports() -> int:
+    """Return the first of three free ports in a row."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first, ExitStack() as others:
+            port: int = first.getsockname()[1]
+            try:
+                for each in (port + 1, port + 2):
+                    others.enter_context(socket.create_server(("127.0.0.1", each)))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+@contextmanager
+def worker(port: int) -> Iterator[int]:
+    """Run a worker; yield the port that it has taken."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.communicate()  # the end of its input ends it
+
+
+def page(port: int) -> list[str]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics/all", timeout=30) as answer:
+        return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+
+
+def test_each_worker_has_the_metrics_of_all() -> None:
+    base = free_ports()
+    with worker(base) as first, worker(base) as second:
+        assert (first, second) == (base, base + 1)
+        for asked in (first, second):
+            lines = page(asked)
+            ticks = [line for line in lines if line.startswith("loopcore_eventloop_ticks_total{")]
+            assert [f'worker="{port}"' in line for port, line in zip((first, second), ticks, strict=True)] == [True] * 2
+            buckets = [line for line in lines if line.startswith("loopcore_eventloop_tick_duration_seconds_bucket{")]
+            assert len(buckets) == len(set(buckets)) > 2
+
+
+def test_a_worker_that_has_ended_and_another_program_are_left_out() -> None:
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"node_cpu_seconds_total 3\n")
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    base = free_ports()
+    with http.server.HTTPServer(("127.0.0.1", base), Other) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        try:
+            with worker(base) as first:
+                assert first == base + 1
+                lines = page(first)
+        finally:
+            other.shutdown()
+            thread.join()
+    assert {line.partition('worker="')[2].partition('"')[0] for line in lines if "worker=" in line} == {str(first)}
+    assert not [line for line in lines if line.startswith("node_cpu")]
