@@ -9,9 +9,9 @@ from loopcore.sim.arguments import called
 from loopcore_backends.sim.descriptors import error
 from loopcore_backends.sim.files.disk import Disk
 from loopcore_backends.sim.files.system import new_disk
-from loopcore_backends.sim.network import Ports, is_any, is_own
+from loopcore_backends.sim.network import Ports, is_own
 from loopcore_backends.sim.signals import Signals
-from loopcore_backends.sim.streams import any_address, full_address
+from loopcore_backends.sim.socket_base import any_address, full_address, is_any
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
