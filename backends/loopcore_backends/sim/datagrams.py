@@ -130,7 +130,7 @@ class UdpSocket(InternetSocket, DatagramSocket):
         return self.send_to(data, self.remote)
 
     def send_to(self, data: "bytes | memoryview", address: Any) -> int:
-        """sendto(2). Nobody says whether it arrives."""
+        """sendto(2). No error says that a datagram was lost."""
         if not address[1]:
             raise error(errno.EINVAL)
         if len(data) > _LARGEST:

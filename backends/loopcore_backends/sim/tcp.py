@@ -110,7 +110,7 @@ class TcpSocket(InternetSocket, StreamSocket):
 
     def _send_request(self, target: Any, address: Any, attempt: int) -> None:
         def is_over() -> bool:
-            return self.state != "connecting" or self.remote is not address  # closed, or shut down and connected anew
+            return self.state != "connecting" or self.remote is not address  # closed, or shut down and connected again
 
         if is_over():
             return
