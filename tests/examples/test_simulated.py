@@ -34,13 +34,13 @@ def test_the_chat_is_deterministic() -> None:
 
 
 def test_the_planted_bug_is_found_shrunk_and_replayed_in_another_process() -> None:
-    found = sim("run", f"{CHAT}:with_takeover", "--first", "100", "--seeds", "100")
+    found = sim("run", f"{CHAT}:with_takeover", "--first", "400", "--seeds", "30")
     assert (found.returncode, found.stderr) == (1, "")
     assert "was said to have left" in found.stdout
     changes = re.findall(r"^ +\d+\. (\w+)", found.stdout, re.MULTILINE)
     assert len(changes) < 10
     assert "fault" in changes
     token = re.findall(r"sim1_[\w-]+", found.stdout)[-1]
-    again = sim("replay", f"{CHAT}:with_takeover", token, "--hosts", "server,client3")
+    again = sim("replay", f"{CHAT}:with_takeover", token, "--hosts", "server,client2")
     assert again.returncode == 1
     assert "was said to have left" in again.stderr

@@ -17,97 +17,110 @@ if TYPE_CHECKING:
 
 def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
     """Return what stands in for the functions of `os`."""
-    table = world.descriptors
-    found: list[tuple[ModuleType, str, object]] = []
-
-    def replace(name: str, simulated: Callable[..., Any]) -> None:
+    calls = _Calls(world)
+    found: list[tuple[ModuleType, str, object]] = [(os, "pipe", calls.pipe)]
+    if hasattr(os, "pipe2"):
+        found.append((os, "pipe2", calls.pipe2))
+    for name, simulated in calls.of_descriptors().items():
         real = getattr(os, name, None)
-        if real is None:
-            return
+        if real is not None:
+            found.append((os, name, _either(simulated, real)))
+    return found
 
-        def either(fd: Any, *args: Any, **kwargs: Any) -> Any:
-            return (simulated if is_simulated(fd) else real)(fd, *args, **kwargs)
 
-        found.append((os, name, either))
+def _either(simulated: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    def either(fd: Any, *args: Any, **kwargs: Any) -> Any:
+        return (simulated if is_simulated(fd) else real)(fd, *args, **kwargs)
 
-    def retry(description: Description, call: Callable[[], Any], interest: int) -> Any:
+    return either
+
+
+class _Calls:
+    """The functions for simulated descriptors."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._table = world.descriptors
+
+    def of_descriptors(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions whose first argument is a descriptor, by name."""
+        table = self._table
+        return {
+            "read": self.read,
+            "write": self.write,
+            "readv": self.readv,
+            "writev": lambda fd, buffers: self.write(fd, b"".join(bytes(buffer) for buffer in buffers)),
+            "close": table.close,
+            "dup": table.dup,
+            "dup2": self.dup2,
+            "set_blocking": self.set_blocking,
+            "get_blocking": lambda fd: table.get(fd).blocking,
+            "set_inheritable": self.set_inheritable,
+            "get_inheritable": table.is_inheritable,
+            "isatty": self.isatty,
+        }
+
+    def _retry(self, description: Description, call: Callable[[], Any], interest: int) -> Any:
         while True:
             try:
                 return call()
             except BlockingIOError:
                 if not description.blocking:
                     raise
-            world.block(lambda: description.is_ready(interest))
+            self._world.block(lambda: description.is_ready(interest))
 
-    def read(fd: int, size: int) -> bytes:
+    def read(self, fd: int, size: int) -> bytes:
         if size < 0:
             raise error(errno.EINVAL)
-        description = table.get(fd)
-        data: bytes = retry(description, lambda: description.read(size), READ)
+        description = self._table.get(fd)
+        data: bytes = self._retry(description, lambda: description.read(size), READ)
         return data
 
-    def write(fd: int, data: Any) -> int:
-        description = table.get(fd)
+    def write(self, fd: int, data: Any) -> int:
+        description = self._table.get(fd)
         view = memoryview(data).cast("B")
         take = description.write if description.blocking else description.write_some
-        size: int = retry(description, lambda: take(view), WRITE)
+        size: int = self._retry(description, lambda: take(view), WRITE)
         while description.blocking and 0 < size < len(view):  # write(2) that blocks takes it all
             try:
-                size += retry(description, partial(description.write, view[size:]), WRITE)
+                size += self._retry(description, partial(description.write, view[size:]), WRITE)
             except OSError:
                 break  # the next call reports it
         return size
 
-    def readv(fd: int, buffers: Any) -> int:
+    def readv(self, fd: int, buffers: Any) -> int:
         views = [memoryview(buffer).cast("B") for buffer in buffers]
-        data = read(fd, sum(map(len, views)))
+        data = self.read(fd, sum(map(len, views)))
         scatter(data, views)
         return len(data)
 
-    def set_blocking(fd: int, blocking: bool) -> None:
-        table.get(fd).blocking = bool(blocking)
+    def set_blocking(self, fd: int, blocking: bool) -> None:
+        self._table.get(fd).blocking = bool(blocking)
 
-    def set_inheritable(fd: int, inheritable: bool) -> None:
-        table.get(fd)
-        table.set_inheritable(fd, inheritable)
+    def set_inheritable(self, fd: int, inheritable: bool) -> None:
+        self._table.get(fd)
+        self._table.set_inheritable(fd, inheritable)
 
-    def pipe() -> tuple[int, int]:
-        reader, writer = make_pipe(world.host)
-        return table.install(reader), table.install(writer)
+    def pipe(self) -> tuple[int, int]:
+        reader, writer = make_pipe(self._world.host)
+        return self._table.install(reader), self._table.install(writer)
 
-    def pipe2(flags: int) -> tuple[int, int]:
-        pair = pipe()
+    def pipe2(self, flags: int) -> tuple[int, int]:
+        pair = self.pipe()
         for fd in pair:
-            table.get(fd).blocking = not flags & os.O_NONBLOCK
-            table.set_inheritable(fd, not flags & os.O_CLOEXEC)
+            self._table.get(fd).blocking = not flags & os.O_NONBLOCK
+            self._table.set_inheritable(fd, not flags & os.O_CLOEXEC)
         return pair
 
-    def dup2(fd: int, other: int, inheritable: bool = True) -> int:
-        table.dup2(fd, other)
+    def dup2(self, fd: int, other: int, inheritable: bool = True) -> int:
+        self._table.dup2(fd, other)
         if fd != other:
-            table.set_inheritable(other, inheritable)
+            self._table.set_inheritable(other, inheritable)
         return other
 
-    def isatty(fd: int) -> bool:
+    def isatty(self, fd: int) -> bool:
         try:
-            table.get(fd)
+            self._table.get(fd)
         except OSError:
             pass  # isatty(3) says no
         return False
-
-    replace("read", read)
-    replace("write", write)
-    replace("readv", readv)
-    replace("writev", lambda fd, buffers: write(fd, b"".join(bytes(buffer) for buffer in buffers)))
-    replace("close", table.close)
-    replace("dup", table.dup)
-    replace("dup2", dup2)
-    replace("set_blocking", set_blocking)
-    replace("get_blocking", lambda fd: table.get(fd).blocking)
-    replace("set_inheritable", set_inheritable)
-    replace("get_inheritable", table.is_inheritable)
-    replace("isatty", isatty)
-    found.append((os, "pipe", pipe))
-    if hasattr(os, "pipe2"):
-        found.append((os, "pipe2", pipe2))
-    return found

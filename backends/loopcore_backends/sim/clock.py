@@ -14,7 +14,7 @@ import pickle
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from time import monotonic as real_monotonic
 from typing import Any
@@ -59,50 +59,94 @@ class WorldClock:
 def replacements(world: WorldView) -> list[Replacement]:
     """Clocks of the host that runs, and `time.sleep`, which lets the world progress."""
 
-    def wall() -> float:
+    clocks = _Clocks(world)
+    functions = {**clocks.functions(), **_calendar(clocks.wall)}
+    _show_datetime_to_cryptography()
+    return [
+        *((time, name, function) for name, function in functions.items() if hasattr(time, name)),
+        (dt, "datetime", SimulatedDatetime),
+        (dt, "date", SimulatedDate),
+        (copyreg.dispatch_table, dt.datetime, partial(_reduce, SimulatedDatetime)),
+        (copyreg.dispatch_table, dt.date, partial(_reduce, SimulatedDate)),
+    ]
+
+
+class _Clocks:
+    """What the host that runs reads from its clocks."""
+
+    def __init__(self, world: WorldView) -> None:
+        self._world = world
+        self._by_number = {
+            clock: readings
+            for names, readings in (
+                ("REALTIME TAI", (self.wall, self.wall_ns)),
+                ("MONOTONIC MONOTONIC_RAW BOOTTIME UPTIME UPTIME_RAW HIGHRES", (self.monotonic, self.monotonic_ns)),
+                ("PROCESS_CPUTIME_ID THREAD_CPUTIME_ID PROF", (self.processor, self.processor_ns)),
+            )
+            for name in names.split()
+            if (clock := getattr(time, f"CLOCK_{name}", None)) is not None
+        }
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions of the module `time` that read or wait, by name."""
+        return {
+            "time": self.wall,
+            "time_ns": self.wall_ns,
+            "monotonic": self.monotonic,
+            "monotonic_ns": self.monotonic_ns,
+            "perf_counter": self.monotonic,
+            "perf_counter_ns": self.monotonic_ns,
+            "process_time": self.processor,
+            "process_time_ns": self.processor_ns,
+            "thread_time": self.processor,
+            "thread_time_ns": self.processor_ns,
+            "clock_gettime": lambda clock, /: self._numbered(clock)[0](),
+            "clock_gettime_ns": lambda clock, /: self._numbered(clock)[1](),
+            "clock_settime": _refuse_to_set,
+            "clock_settime_ns": _refuse_to_set,
+            "sleep": self.sleep,
+        }
+
+    def wall(self) -> float:
+        world = self._world
         return EPOCH + world.now * world.host.clock_rate + world.host.clock_offset
 
-    def wall_ns() -> int:
+    def wall_ns(self) -> int:
+        world = self._world
         return int(EPOCH) * _NS + round((world.now * world.host.clock_rate + world.host.clock_offset) * _NS)
 
-    def monotonic() -> float:
-        return UPTIME + world.now * world.host.clock_rate
+    def monotonic(self) -> float:
+        return UPTIME + self._world.now * self._world.host.clock_rate
 
-    def monotonic_ns() -> int:
-        return round(monotonic() * _NS)
+    def monotonic_ns(self) -> int:
+        return round(self.monotonic() * _NS)
 
-    def processor() -> float:
-        return world.now * world.host.clock_rate
+    def processor(self) -> float:
+        return self._world.now * self._world.host.clock_rate
 
-    def processor_ns() -> int:
-        return round(processor() * _NS)
+    def processor_ns(self) -> int:
+        return round(self.processor() * _NS)
 
-    def sleep(seconds: float, /) -> None:
+    def sleep(self, seconds: float, /) -> None:
         if math.isnan(seconds):
             raise ValueError("Invalid value NaN (not a number)")
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
-        world.block(lambda: False, world.now + seconds / world.host.clock_rate)
+        self._world.block(lambda: False, self._world.now + seconds / self._world.host.clock_rate)
 
-    clocks = {
-        clock: functions
-        for names, functions in (
-            ("REALTIME TAI", (wall, wall_ns)),
-            ("MONOTONIC MONOTONIC_RAW BOOTTIME UPTIME UPTIME_RAW HIGHRES", (monotonic, monotonic_ns)),
-            ("PROCESS_CPUTIME_ID THREAD_CPUTIME_ID PROF", (processor, processor_ns)),
-        )
-        for name in names.split()
-        if (clock := getattr(time, f"CLOCK_{name}", None)) is not None
-    }
+    def _numbered(self, clock: int) -> tuple[Callable[[], float], Callable[[], int]]:
+        try:
+            return self._by_number[clock]
+        except KeyError:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
 
-    def clock_gettime(clock: int, /) -> float:
-        return _of_clock(clocks, clock)[0]()
 
-    def clock_gettime_ns(clock: int, /) -> int:
-        return _of_clock(clocks, clock)[1]()
+def _refuse_to_set(*_: object) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))  # as without CAP_SYS_TIME
 
-    def clock_settime(*_: object) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))  # as without CAP_SYS_TIME
+
+def _calendar(wall: Callable[[], float]) -> dict[str, Callable[..., Any]]:
+    """Return the functions of the module `time` that take the present moment if they are given none."""
 
     def localtime(seconds: float | None = None, /) -> time.struct_time:
         return _localtime(wall() if seconds is None else seconds)
@@ -119,46 +163,7 @@ def replacements(world: WorldView) -> list[Replacement]:
     def strftime(text: str, moment: Any = None, /) -> str:
         return _strftime(text, _localtime(wall()) if moment is None else moment)
 
-    functions = {
-        "time": wall,
-        "time_ns": wall_ns,
-        "monotonic": monotonic,
-        "monotonic_ns": monotonic_ns,
-        "perf_counter": monotonic,
-        "perf_counter_ns": monotonic_ns,
-        "process_time": processor,
-        "process_time_ns": processor_ns,
-        "thread_time": processor,
-        "thread_time_ns": processor_ns,
-        "clock_gettime": clock_gettime,
-        "clock_gettime_ns": clock_gettime_ns,
-        "clock_settime": clock_settime,
-        "clock_settime_ns": clock_settime,
-        "localtime": localtime,
-        "gmtime": gmtime,
-        "ctime": ctime,
-        "asctime": asctime,
-        "strftime": strftime,
-        "sleep": sleep,
-    }
-    _show_datetime_to_cryptography()
-    return [
-        *((time, name, function) for name, function in functions.items() if hasattr(time, name)),
-        (dt, "datetime", SimulatedDatetime),
-        (dt, "date", SimulatedDate),
-        (copyreg.dispatch_table, dt.datetime, partial(_reduce, SimulatedDatetime)),
-        (copyreg.dispatch_table, dt.date, partial(_reduce, SimulatedDate)),
-    ]
-
-
-Clocks = Mapping[int, tuple[Callable[[], float], Callable[[], int]]]
-
-
-def _of_clock(clocks: Clocks, clock: int) -> tuple[Callable[[], float], Callable[[], int]]:
-    try:
-        return clocks[clock]
-    except KeyError:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
+    return {"localtime": localtime, "gmtime": gmtime, "ctime": ctime, "asctime": asctime, "strftime": strftime}
 
 
 # ---------------------------------------------------------------- datetime

@@ -9,20 +9,23 @@ from collections import deque
 from typing import Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
-from loopcore_backends.sim.descriptors import Description, error
-from loopcore_backends.sim.network import BROADCAST, is_any
-from loopcore_backends.sim.streams import (
+from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.network import BROADCAST
+from loopcore_backends.sim.socket_base import (
     BOTH,
     RECEIVING,
     SENDING,
+    InternetSocket,
+    Socket,
     any_address,
-    empty_address,
     full_address,
+    is_any,
     mapped,
     path_of,
-    show_bytes,
+    shutdown_bits,
 )
-from loopcore_backends.sim.unix import bind_name, find_name, forget_name
+from loopcore_backends.sim.streams import show_bytes
+from loopcore_backends.sim.unix import NamedSocket, find_name, forget_name
 
 BUFFER: Final = 212_992
 _LARGEST: Final = 65_507
@@ -30,49 +33,17 @@ _LONGEST_QUEUE: Final = 512
 """net.unix.max_dgram_qlen, as systemd sets it."""
 
 
-class DatagramSocket(Description):
+class DatagramSocket(Socket):
     """A datagram socket, connected to a peer or not."""
 
-    kind = "socket"
     type = socket.SOCK_DGRAM
+    buffer = BUFFER
     state = "datagram"
 
     def __init__(self, host: Any, family: int, proto: int = 0) -> None:
-        super().__init__(host)
-        self.family = family
-        self.proto = proto
-        self.options: dict[tuple[int, int], Any] = {}
-        self.local: Any = empty_address(family)
-        self.remote: Any = None
-        self.error = 0
-        self.shut = 0
-        self._is_bound = False
+        super().__init__(host, family, proto)
         self._inbox: deque[tuple[bytes, Any]] = deque()
         self._size = 0
-
-    def bind(self, address: Any) -> None:
-        """bind(2)."""
-        raise NotImplementedError
-
-    def connect(self, address: Any) -> None:
-        """connect(2): the address that `write` sends to, and the only one that is heard."""
-        raise NotImplementedError
-
-    def peer_name(self) -> Any:
-        """getpeername(2)."""
-        raise NotImplementedError
-
-    def send_to(self, data: "bytes | memoryview", address: Any) -> int:
-        """sendto(2)."""
-        raise NotImplementedError
-
-    def listen(self, backlog: int) -> None:
-        """listen(2)."""
-        raise error(errno.EOPNOTSUPP)
-
-    def accept(self) -> Any:
-        """accept(2)."""
-        raise error(errno.EOPNOTSUPP)
 
     def read(self, size: int, *, peek: bool = False) -> bytes:
         return self.receive(size, peek=peek)[0][:size]
@@ -101,19 +72,6 @@ class DatagramSocket(Description):
         self.changed()
         return True
 
-    def _buffer(self, option: int) -> int:
-        size: int = self.options.get((socket.SOL_SOCKET, option), BUFFER)
-        return size
-
-    def take_error(self) -> int:
-        """Return the pending error, and forget it (SO_ERROR)."""
-        number, self.error = self.error, 0
-        return number
-
-    def _raise_pending(self) -> None:
-        if self.error:
-            raise error(self.take_error())
-
     def _check_sending(self) -> None:
         self._raise_pending()
         if self.shut & SENDING:
@@ -133,40 +91,23 @@ class DatagramSocket(Description):
         return True
 
     def shutdown(self, how: int) -> None:
-        """shutdown(2)."""
-        if how not in (socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR):
-            raise error(errno.EINVAL)
-        self.shut |= how + 1
+        self.shut |= shutdown_bits(how)
         self.changed()
 
 
-class UdpSocket(DatagramSocket):
+class UdpSocket(InternetSocket, DatagramSocket):
     """A socket of AF_INET or AF_INET6 and SOCK_DGRAM."""
 
     is_exclusive = False
 
-    @property
-    def reuses_address(self) -> bool:
-        """SO_REUSEADDR."""
-        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEADDR)))
-
-    @property
-    def reuses_port(self) -> bool:
-        """SO_REUSEPORT."""
-        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEPORT)))
-
     def bind(self, address: Any) -> None:
-        if self._is_bound:
-            raise error(errno.EINVAL)
-        self.local = self.host.bind_port(self, address)
-        self._is_bound = True
+        self._bind(address)
 
     def connect(self, address: Any) -> None:
         ip = str(address[0])
         target = self.host.world.network.host_at(ip, self.host)
-        if is_any(ip):
-            ip = "127.0.0.1" if self.family == socket.AF_INET else "::1"
-        own = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
+        ip = self._concrete(ip)
+        own = self._source_for(ip, target)
         if not self._is_bound:
             self.bind((own, 0))
         elif is_any(self.local[0]):
@@ -189,7 +130,7 @@ class UdpSocket(DatagramSocket):
         return self.send_to(data, self.remote)
 
     def send_to(self, data: "bytes | memoryview", address: Any) -> int:
-        """sendto(2). Nobody says whether it arrives."""
+        """sendto(2). No error says that a datagram was lost."""
         if not address[1]:
             raise error(errno.EINVAL)
         if len(data) > _LARGEST:
@@ -203,9 +144,7 @@ class UdpSocket(DatagramSocket):
         self._check_sending()
         if not self._is_bound:
             self.bind((any_address(self.family), 0))
-        ip = str(address[0])
-        if is_any(ip):
-            ip = "127.0.0.1" if self.family == socket.AF_INET else "::1"
+        ip = self._concrete(str(address[0]))
         origin = self._origin(ip, target)
         flow = world.new_flow()
         label = f"datagram {show_bytes(payload)} from {self.host.name} to {target.name}"
@@ -228,8 +167,7 @@ class UdpSocket(DatagramSocket):
     def _origin(self, ip: str, target: Any) -> Any:
         if not is_any(self.local[0]):
             return self.local
-        own = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
-        return full_address(self.family, own, self.local[1])
+        return full_address(self.family, self._source_for(ip, target), self.local[1])
 
     def _deliver(self, target: Any, ip: str, port: int, data: bytes, origin: Any, flow: int) -> None:
         network = self.host.world.network
@@ -260,18 +198,12 @@ class UdpSocket(DatagramSocket):
         self.host.ports.unbind(self)
 
 
-class UnixDatagramSocket(DatagramSocket):
+class UnixDatagramSocket(NamedSocket, DatagramSocket):
     """A socket of AF_UNIX and SOCK_DGRAM."""
 
     def __init__(self, host: Any, family: int, proto: int = 0) -> None:
         super().__init__(host, family, proto)
         self.peer: UnixDatagramSocket | None = None
-
-    def bind(self, address: Any) -> None:
-        if self._is_bound:
-            raise error(errno.EINVAL)
-        self.local = bind_name(self, path_of(address))
-        self._is_bound = True
 
     def connect(self, address: Any) -> None:
         other = find_name(self, path_of(address))
@@ -279,11 +211,6 @@ class UnixDatagramSocket(DatagramSocket):
         self.peer = other
         self.remote = other.local
         self.changed()
-
-    def peer_name(self) -> Any:
-        if self.peer is None:
-            raise error(errno.ENOTCONN)
-        return "" if self.remote is None else self.remote
 
     def write(self, data: "bytes | memoryview") -> int:
         if self.peer is None:

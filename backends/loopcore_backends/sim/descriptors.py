@@ -44,7 +44,7 @@ class Description:
         """The last reference is gone."""
 
     def abandon(self) -> None:
-        """The host has lost its power: this is gone, and nobody is told."""
+        """The host has lost its power: this is gone, and its peers receive nothing."""
 
     def is_ready(self, interest: int) -> bool:
         """Return whether a call in the direction of `interest` would not block."""
@@ -59,7 +59,7 @@ class Description:
         self._listeners.pop(listener, None)
 
     def changed(self) -> None:
-        """Tell those who wait: a call that would have blocked may succeed now."""
+        """Notify the listeners: a call that would have blocked may succeed now."""
         self.changes += 1
         if self._listeners:
             listeners, self._listeners = self._listeners, {}
@@ -130,7 +130,7 @@ class Descriptors:
                 self.close(fd)
 
     def forget_all_of(self, host: Any) -> None:
-        """Drop what a host without power had open: nobody is told."""
+        """Drop what a host without power had open; its peers receive nothing."""
         for fd, description in [*self._table.items()]:
             if description.host is host:
                 del self._table[fd]

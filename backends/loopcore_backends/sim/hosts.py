@@ -1,4 +1,4 @@
-"""A host: a name, addresses, ports, a disk, a clock that may be wrong, and a program on a loop of its own."""
+"""A host: a name, addresses, ports, a disk, a clock that may be wrong, and a program on its own loop."""
 
 import errno
 import socket
@@ -9,9 +9,9 @@ from loopcore.sim.arguments import called
 from loopcore_backends.sim.descriptors import error
 from loopcore_backends.sim.files.disk import Disk
 from loopcore_backends.sim.files.system import new_disk
-from loopcore_backends.sim.network import Ports, is_any, is_own
+from loopcore_backends.sim.network import Ports, is_own
 from loopcore_backends.sim.signals import Signals
-from loopcore_backends.sim.streams import any_address, full_address
+from loopcore_backends.sim.socket_base import any_address, full_address, is_any
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
@@ -47,7 +47,7 @@ class Host:
         self.loop: Any = None
         self.task: Any = None
         self.wakes_at: int | None = None
-        """When its loop wants to go on by itself, in nanoseconds of the world; None if never."""
+        """The deadline of its loop's wait, in nanoseconds of the world; None if it has none."""
         self.has_stirred = True
         """Its loop may have something to do: its last wait did not find that it has to block."""
         self._main: Callable[[], Coroutine[Any, Any, Any]] | None = None
@@ -68,7 +68,7 @@ class Host:
     # --- its program --------------------------------------------------------------------------------
 
     def start(self, main: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Run `main()` on a new loop of this host. What it raises ends the simulation."""
+        """Run `main()` on a new loop of this host. An exception of `main` ends the simulation."""
         self._main = main
         before, self.world.host = self.world.host, self
         try:
@@ -129,7 +129,7 @@ class Host:
         return self.ports.listening()
 
     def report(self, loop: Any, context: dict[str, Any]) -> None:
-        """Note what the loop's exception handler is told."""
+        """Record what the loop's exception handler receives."""
         self.world.errors.append({"host": self.name, **context})
         self.world.note("error", f"{context['message']}: {context.get('exception')!r}", host=self.name)
 
@@ -144,7 +144,7 @@ class Host:
             self._disk.end_process()
 
     def power_cut(self) -> None:
-        """Take its power: nobody is told, and what was not synced may be lost, torn or kept."""
+        """Take its power: its peers receive nothing, and data that was not synced may be lost, torn or kept."""
         self.world.note("crash", "the power is cut", host=self.name)
         self._abandon()
         self.is_on = False
@@ -156,7 +156,7 @@ class Host:
             self._disk.power_cut(self.world.tape.choose)
 
     def restart(self, main: Callable[[], Coroutine[Any, Any, Any]] | None = None) -> None:
-        """Run its program again, against the disk as it is. Raises ValueError if it never had one."""
+        """Run its program again, on the unchanged disk. Raises ValueError if it never had one."""
         main = main or self._main
         if main is None:
             raise ValueError(f"{self.name} has had no program; restart() takes one")

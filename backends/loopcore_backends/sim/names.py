@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from loopcore_backends.sim.network import BROADCAST
-from loopcore_backends.sim.streams import full_address
+from loopcore_backends.sim.socket_base import full_address
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore_backends.sim.descriptors import error
+from loopcore_backends.sim.socket_base import is_any
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.hosts import Host
@@ -341,8 +342,3 @@ def _shown(address: Any) -> str:
     """Return an address as inet_ntop(3) shows it."""
     four = getattr(address, "ipv4_mapped", None)
     return f"::ffff:{four}" if four is not None else str(address)
-
-
-def is_any(address: str) -> bool:
-    """Return whether this is the address that stands for all of a host's."""
-    return address in ("", "0.0.0.0", "::", "::ffff:0.0.0.0")

@@ -1,7 +1,7 @@
 """select(2) and poll(2) over simulated descriptors: some clients ask with them whether an idle connection was closed.
 
 The bits of poll(2) and those of loopcore.ports.interest are the same. epoll and kqueue are refused (refusals.py): a
-program that has a selector has a loop of its own.
+program that has a selector has its own loop.
 """
 
 import errno

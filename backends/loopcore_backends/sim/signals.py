@@ -1,6 +1,6 @@
 """Signals of a simulated process: the module `signal` and `os.kill`, over a table for each host.
 
-The real handlers stay as they are, so that Ctrl-C ends the simulation itself.
+The real handlers stay, so that Ctrl-C ends the simulation itself.
 """
 
 import errno

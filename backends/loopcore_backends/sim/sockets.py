@@ -13,7 +13,8 @@ from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim import names
 from loopcore_backends.sim.datagrams import DatagramSocket, UdpSocket, UnixDatagramSocket
 from loopcore_backends.sim.descriptors import error, is_simulated, scatter
-from loopcore_backends.sim.streams import BUFFER, StreamSocket, path_of
+from loopcore_backends.sim.socket_base import path_of
+from loopcore_backends.sim.streams import BUFFER, StreamSocket
 from loopcore_backends.sim.tcp import TcpSocket
 from loopcore_backends.sim.unix import UnixSocket, find_name, join
 from loopcore_backends.sim.world import World, the_world

@@ -14,26 +14,26 @@ from typing import Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
-from loopcore_backends.sim.network import GIVES_UP_AFTER, SPLIT_PAUSE, SYN_ACK_RETRIES, SYN_RETRIES, Wire, is_any
-from loopcore_backends.sim.streams import (
-    BINARY,
+from loopcore_backends.sim.network import GIVES_UP_AFTER, SPLIT_PAUSE, SYN_ACK_RETRIES, SYN_RETRIES, Wire
+from loopcore_backends.sim.socket_base import (
     BOTH,
     RECEIVING,
     SENDING,
-    SOMAXCONN,
-    StreamSocket,
+    InternetSocket,
     any_address,
     full_address,
+    is_any,
     mapped,
     show_address,
-    show_bytes,
+    shutdown_bits,
 )
+from loopcore_backends.sim.streams import BINARY, SOMAXCONN, StreamSocket, show_bytes
 
 _SENDS: Final = ("connected", "close wait")
 _USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", 18)
 
 
-class TcpSocket(StreamSocket):
+class TcpSocket(InternetSocket, StreamSocket):
     """A socket of AF_INET or AF_INET6 and SOCK_STREAM.
 
     `state`: closed, listening, connecting (SYN_SENT), connected (ESTABLISHED), close wait (the peer has sent its end),
@@ -51,16 +51,6 @@ class TcpSocket(StreamSocket):
         """No descriptor is left."""
 
     @property
-    def reuses_address(self) -> bool:
-        """SO_REUSEADDR."""
-        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEADDR)))
-
-    @property
-    def reuses_port(self) -> bool:
-        """SO_REUSEPORT."""
-        return bool(self.options.get((socket.SOL_SOCKET, socket.SO_REUSEPORT)))
-
-    @property
     def is_exclusive(self) -> bool:
         """Whether SO_REUSEADDR does not let another socket have the port."""
         return self.state == "listening"
@@ -68,10 +58,9 @@ class TcpSocket(StreamSocket):
     # --- making connections -------------------------------------------------------------------------
 
     def bind(self, address: Any) -> None:
-        if self._is_bound or self.state != "closed":
+        if self.state != "closed":
             raise error(errno.EINVAL)
-        self.local = self.host.bind_port(self, address)
-        self._is_bound = True
+        self._bind(address)
 
     def listen(self, backlog: int) -> None:
         if self._call != "none" or self.state not in ("closed", "listening"):
@@ -109,15 +98,11 @@ class TcpSocket(StreamSocket):
     def _begin(self, address: Any) -> None:
         ip, port = str(address[0]), address[1]
         target = self.host.world.network.host_at(ip, self.host)
-        if is_any(ip):
-            ip = "127.0.0.1" if self.family == socket.AF_INET else "::1"
-        if not self._is_bound or is_any(self.local[0]):
-            own = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
-            if self._is_bound:
-                self.local = full_address(self.family, own, self.local[1])
-            else:
-                self.local = self.host.bind_port(self, (own, 0))
-                self._is_bound = True
+        ip = self._concrete(ip)
+        if not self._is_bound:
+            self._bind((self._source_for(ip, target), 0))
+        elif is_any(self.local[0]):
+            self.local = full_address(self.family, self._source_for(ip, target), self.local[1])
         self.remote = full_address(self.family, ip, port)
         self.state = "connecting"
         self.host.world.note("connect", f"to {show_address(self.remote)}", target.name)
@@ -125,7 +110,7 @@ class TcpSocket(StreamSocket):
 
     def _send_request(self, target: Any, address: Any, attempt: int) -> None:
         def is_over() -> bool:
-            return self.state != "connecting" or self.remote is not address  # closed, or shut down and connected anew
+            return self.state != "connecting" or self.remote is not address  # closed, or shut down and connected again
 
         if is_over():
             return
@@ -341,9 +326,7 @@ class TcpSocket(StreamSocket):
     # --- ends ---------------------------------------------------------------------------------------
 
     def shutdown(self, how: int) -> None:
-        if how not in (socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR):
-            raise error(errno.EINVAL)
-        bits = how + 1
+        bits = shutdown_bits(how)
         if self._call == "begun" and self.state not in ("connecting", "closed"):
             self._call = "done"
         before = self.state

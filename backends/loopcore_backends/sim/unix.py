@@ -5,23 +5,34 @@ States, errors and readiness are those of Linux (net/unix/af_unix.c).
 """
 
 import errno
-import socket
 from itertools import count
 from typing import Any
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
-from loopcore_backends.sim.streams import BOTH, RECEIVING, SENDING, SOMAXCONN, StreamSocket, name_of, path_of
+from loopcore_backends.sim.socket_base import BOTH, RECEIVING, SENDING, Socket, name_of, path_of, shutdown_bits
+from loopcore_backends.sim.streams import SOMAXCONN, StreamSocket
 
 
-class UnixSocket(StreamSocket):
-    """A socket of AF_UNIX and SOCK_STREAM."""
+class NamedSocket(Socket):
+    """A socket of AF_UNIX: its address is a name."""
+
+    peer: Any
 
     def bind(self, address: Any) -> None:
         if self._is_bound:
             raise error(errno.EINVAL)
         self.local = bind_name(self, path_of(address))
         self._is_bound = True
+
+    def peer_name(self) -> Any:
+        if self.peer is None:
+            raise error(errno.ENOTCONN)
+        return "" if self.remote is None else self.remote
+
+
+class UnixSocket(NamedSocket, StreamSocket):
+    """A socket of AF_UNIX and SOCK_STREAM."""
 
     def listen(self, backlog: int) -> None:
         if not self._is_bound or self.state not in ("closed", "listening"):
@@ -46,11 +57,6 @@ class UnixSocket(StreamSocket):
         listener._accepted.append(other)
         listener.changed()
         self.changed()
-
-    def peer_name(self) -> Any:
-        if self.peer is None:
-            raise error(errno.ENOTCONN)
-        return "" if self.remote is None else self.remote
 
     # --- the stream ---------------------------------------------------------------------------------
 
@@ -100,9 +106,7 @@ class UnixSocket(StreamSocket):
     # --- ends ---------------------------------------------------------------------------------------
 
     def shutdown(self, how: int) -> None:
-        if how not in (socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR):
-            raise error(errno.EINVAL)
-        bits = how + 1
+        bits = shutdown_bits(how)
         self.shut |= bits
         self.changed()
         if self.peer is not None:

@@ -64,7 +64,7 @@ class World:
         self.hosts: dict[str, Host] = {}
         self.host_numbers = count(1)
         self.errors: list[dict[str, Any]] = []
-        """What the exception handlers of the loops were told."""
+        """The contexts that the exception handlers of the loops received."""
         self.refused: list[str] = []
         """Messages of the NotSimulatedErrors that were raised."""
         self.invariants: list[tuple[str, Callable[[], object]]] = []

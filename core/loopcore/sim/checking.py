@@ -83,7 +83,7 @@ def search(
     """Run `main` with one seed after the other until a run fails; shrink that one with at most `shrinks` more runs.
 
     `seeds` are the seeds, or how many there are from 0 on. `by` is one of SEARCHES. `progress` is called after each
-    run. Raises nothing of what `main` raises, and UsageError for what it was given.
+    run. An exception of `main` is in the result. Raises UsageError for wrong arguments.
     """
     if by not in SEARCHES:
         raise UsageError(f"there is no search {by!r}; choose one of {', '.join(SEARCHES)}")

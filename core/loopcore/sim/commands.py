@@ -225,7 +225,7 @@ class _Job:
 
 
 def _total(jobs: list[_Job]) -> "tuple[Search, str | None]":
-    """Return the sum of what the jobs have counted, and the first failure."""
+    """Return the counts of all jobs added up, and the first failure."""
     from loopcore.sim.checking import Search
 
     total, failure = Search(), None
@@ -241,7 +241,7 @@ def _total(jobs: list[_Job]) -> "tuple[Search, str | None]":
 
 def _run_jobs(arguments: argparse.Namespace) -> int:
     """Split the seeds among processes; the first that finds a failure ends the others."""
-    load(arguments.program)  # one error if there is no such function, not one of each process
+    load(arguments.program)  # reports a missing function once, not in each process
     number = min(arguments.jobs, arguments.seeds)
     share, rest = divmod(arguments.seeds, number)
     first = arguments.first
@@ -250,7 +250,7 @@ def _run_jobs(arguments: argparse.Namespace) -> int:
         jobs: list[_Job] = []
         for job in range(number):
             count = share + (job < rest)
-            output = ends.enter_context(tempfile.TemporaryFile("w+"))  # a pipe that nobody reads would fill up
+            output = ends.enter_context(tempfile.TemporaryFile("w+"))  # a pipe would fill up between two looks
             jobs.append(_Job(arguments, first, count, output))
             ends.callback(jobs[-1].end)
             first += count

@@ -48,7 +48,7 @@ class Loops:
     def end(self, loop: Any) -> None:
         """Throw the tasks and transports of `loop` away, and close it.
 
-        The simulation is over: what `finally` blocks still do, and raise, is no part of it.
+        The simulation is over, so the effects and exceptions of `finally` blocks are dropped.
         """
         loop.set_exception_handler(_ignore)
         with warnings.catch_warnings():

@@ -51,7 +51,7 @@ class Outcome:
         """Simulated seconds."""
         self.steps: int = world.steps
         self.refused: list[str] = [str(refused) for refused in world.refused]
-        """The calls of what is not simulated."""
+        """The calls that are not simulated."""
         self.result = result
         self.error = error
         """What `main` raised, or what `simulate` counts as a failure although it returned; None if there is nothing."""
@@ -62,7 +62,7 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
 
     `limit` is in simulated seconds. What `main` raises, DeadlockError and SystemExit included, is in the outcome; only
     KeyboardInterrupt is raised, and UsageError if `main` returns no coroutine. If it returns one and that ends, an
-    exception that the handler of a loop was told of is the error: one of a callback, of a connection's handler, of a
+    exception that reached the handler of a loop is the error: one of a callback, of a connection's handler, of a
     task that is never awaited. An OSError is not: many handlers leave those that faults of the network bring about to
     the loop. Raises UsageError inside a simulation.
     """

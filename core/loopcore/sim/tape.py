@@ -101,7 +101,7 @@ class Random:
         return 1 + int(self._random() * (n - 1))
 
     def chance(self, probability: float, label: str) -> bool:
-        """Answer whether something of this probability happens, in any run: there is no rate to it."""
+        """Answer whether something of this probability happens: the same probability in every run."""
         return self._random() < probability
 
 

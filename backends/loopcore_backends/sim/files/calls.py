@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.errors import LoopcoreError
 from loopcore.ports.operations import CLOSE, OPEN, READ_FILE, STAT, SYNC, WRITE_FILE
 from loopcore_backends.sim.descriptors import error, is_simulated
-from loopcore_backends.sim.files.disk import File
+from loopcore_backends.sim.files.inodes import File
 from loopcore_backends.sim.files.opening import Openings
 from loopcore_backends.sim.files.system import REAL, Files
 from loopcore_backends.sim.refusals import not_simulated

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from loopcore.ports.interest import READ, WRITE
 from loopcore_backends.sim.descriptors import Description, error
-from loopcore_backends.sim.files.disk import Directory, Disk, File, Inode, Socket, Symlink
+from loopcore_backends.sim.files.disk import Disk
+from loopcore_backends.sim.files.inodes import Directory, File, Inode, Socket, Symlink
 
 ACCESS: Final = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 _SYNCED: Final = os.O_SYNC | os.O_DSYNC

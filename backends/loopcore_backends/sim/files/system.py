@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from loopcore_backends.sim.clock import EPOCH
 from loopcore_backends.sim.descriptors import Description, error, is_simulated, scatter
 from loopcore_backends.sim.files.descriptor import ACCESS, OpenFile, open_inode
-from loopcore_backends.sim.files.disk import PAGE, Directory, Disk, File, Foreign, Inode, Place, Socket, Symlink
+from loopcore_backends.sim.files.disk import Disk, Place
+from loopcore_backends.sim.files.inodes import PAGE, Directory, File, Foreign, Inode, Socket, Symlink
 from loopcore_backends.sim.refusals import not_simulated
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loopcore_backends.sim.files.disk import PAGE, SECTOR
+from loopcore_backends.sim.files.inodes import PAGE, SECTOR
 
 OLD, NEW = b"old" * 1_000, b"new!" * 1_000
 
