@@ -12,6 +12,7 @@ autodoc_inherit_docstrings = False  # directives.py adds references to asyncio's
 nitpick_ignore_regex = [
     ("py:class", r"([\w.]+\.)?(_?T\d?|Ts|S|P|P\.(kw)?args)"),  # type variables
     ("py:class", r"opentelemetry\..*"),
+    ("py:class", r"concurrent\.futures\._base\.Future"),  # where Python says that its class is
 ]
 autodoc_preserve_defaults = True  # `socket.AF_UNSPEC`, and not what its repr() is
 python_maximum_signature_line_length = 100
