@@ -72,7 +72,7 @@ class Competition(Observer):
         looked, process, own = self._looked, self._process, self._own
         self._read_clocks()
         others = (self._process - process) - (self._own - own)
-        if others < COMPETES * (self._looked - looked):
+        if others <= COMPETES * (self._looked - looked):
             return
         self._seen = True
         if self._review is None and self._loop is not None:

@@ -15,6 +15,7 @@ import pytest
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore.hooks.observer import WAIT_ENDS
 from loopcore_plugins.convoy import Convoy, competition, plugin
 from loopcore_plugins.convoy.switch_interval import SWITCH_INTERVAL
 
@@ -28,12 +29,14 @@ LOW = 0.0002
 
 
 class Clocks:
-    """Stands for the module `time`: the clocks of the CPU, as a test sets them, and the real time."""
-
-    monotonic = staticmethod(time.monotonic)
+    """Stands for the module `time`: the clocks of the CPU, as a test sets them, and the real time, unless it is set."""
 
     def __init__(self) -> None:
         self.others = 0.0
+        self.now: float | None = None
+
+    def monotonic(self) -> float:
+        return time.monotonic() if self.now is None else self.now
 
     def thread_time(self) -> float:
         return 0.0
@@ -98,18 +101,56 @@ def test_the_interval_is_short_while_another_thread_computes(backend_name: str, 
     assert plugin.counters()["seconds"] > 0
 
 
-def test_it_stays_short_as_long_as_the_thread_computes(clocks: Clocks) -> None:
-    plugin = convoy(hold=0.005)
+class Timers:
+    """A loop with a single timer, which a test fires."""
 
-    async def main() -> None:
-        await lowered(clocks)
-        for _ in range(20):
-            clocks.others += 1.0
-            await asyncio.sleep(0.001)
-            assert is_low()
+    def __init__(self) -> None:
+        self.fire: Callable[[], None] = lambda: None
 
-    loopcore.run(main(), plugins=[plugin])
-    assert plugin.counters()["periods"] == 1
+    def time(self) -> float:
+        return 0.0
+
+    def call_at(self, when: float, callback: Callable[..., None], *args: Any) -> "Timers":
+        self.fire = lambda: callback(*args)
+        return self
+
+    def cancel(self) -> None:
+        self.fire = lambda: None
+
+
+@pytest.mark.parametrize(
+    ("computed", "waits", "stays"),
+    [(1.0, 2, True), (0.0, 2, False), (1.0, 1, False)],
+    ids=["both", "the thread is done", "the loop is idle"],
+)
+def test_it_stays_short_while_the_thread_computes_and_the_loop_has_work(
+    clocks: Clocks, computed: float, waits: int, stays: bool
+) -> None:
+    clocks.now = 0.0
+    timers: Any = Timers()
+    subject = competition.Competition(LOW, 1.0)
+    subject.begin(timers)
+
+    def wait() -> None:
+        clocks.now += 0.1
+        subject.note(WAIT_ENDS, None, 1)
+
+    clocks.others += 1.0
+    wait()
+    assert is_low()
+    for _ in range(3):
+        clocks.others += 1.0
+        wait()
+        wait()
+        timers.fire()
+        assert is_low()
+    clocks.others += computed
+    for _ in range(waits):
+        wait()
+    timers.fire()
+    assert is_low() == stays
+    subject.end()
+    assert subject.periods == 1
 
 
 def test_it_is_restored_while_the_loop_has_nothing_to_do(clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> None:
