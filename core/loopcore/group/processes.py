@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from multiprocessing.reduction import DupFd, ForkingPickler
+from multiprocessing import reduction
 from typing import Any, Final
 
 from loopcore.errors import UsageError
@@ -69,7 +69,7 @@ def map_cells(fd: int, size: int) -> tuple[mmap.mmap, "memoryview[float]"]:
 def check_picklable(part: Part) -> None:
     """Raise UsageError if a process could not get `part`."""
     try:
-        ForkingPickler.dumps(part)
+        reduction.ForkingPickler.dumps(part)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise UsageError(
             f"member processes cannot get main or loop_factory ({error}); define them at the top level of a module, or "
@@ -160,7 +160,7 @@ class DupFdOnStart:
         self._fd = fd
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _detached, (DupFd(self._fd),)
+        return _detached, (reduction.DupFd(self._fd),)
 
 
 def _detached(duplicate: Any) -> int:
