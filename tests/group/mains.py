@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import threading
 from typing import Any
 
@@ -224,3 +225,12 @@ async def serves_when_released(member: Member) -> None:
     for sock in server.sockets:
         member.loop.remove_reader(sock.fileno())
     await member.draining()
+
+
+async def serves_tls(member: Member, chain: str) -> None:
+    """The certificate and the key are in one file."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(chain)
+    load = member._life._load
+    load.choose = lambda number: (member.index + 1) % member.count  # type: ignore[method-assign]
+    await serves(member, ssl=context)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -239,3 +240,33 @@ def test_a_blocked_thread_is_reported(caplog: pytest.LogCaptureFixture, monkeypa
     assert group.exit_code == 1
     assert "is left behind" in caplog.text
     mains.released.set()
+
+
+def test_a_connection_is_handed_over_before_its_handshake(make_group: Make, tmp_path: Path) -> None:
+    trustme = pytest.importorskip("trustme")
+    authority = trustme.CA()
+    chain = tmp_path / "chain.pem"
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(chain)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    with make_group(partial(mains.serves_tls, chain=str(chain))) as group:
+        with context.wrap_socket(connected(port_of(group)), server_hostname="localhost") as client:
+            asked(client)
+        assert group.stats().total.handed_over == 1
+
+
+def test_a_handshake_in_progress_does_not_keep_a_group(make_group: Make, tmp_path: Path) -> None:
+    trustme = pytest.importorskip("trustme")
+    chain = tmp_path / "chain.pem"
+    trustme.CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(chain)
+    group = make_group(partial(mains.serves_tls, chain=str(chain)))
+    group.start()
+    with connected(port_of(group)) as client:
+        while not group.stats().total.connections:
+            pass
+        group.drain(timeout=0)
+        try:
+            assert client.recv(1) == b""
+        except ConnectionResetError:
+            pass
+    assert group.exit_code == 0

@@ -47,6 +47,7 @@ class Host:
         self.ended = asyncio.Event()
         self.outcome = Outcome(0, None)
         self.is_draining = False
+        self.is_killed = False
         self.pid = 0
         self.thread_id = 0
 

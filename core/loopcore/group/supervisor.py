@@ -137,13 +137,14 @@ class Supervisor:
         code, error = host.outcome
         if host in self._extra:
             self._extra.discard(host)
-            if code and host.ready.is_set():
+            if code and host.ready.is_set() and not host.is_killed:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
             self._table.clear(host.index)
             await self._failed(host)
         elif code:
-            logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
+            if not host.is_killed:  # which was reported
+                logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
             self.exit_code = self.exit_code or positive(code)
         elif not self.is_draining:
             self._listeners.member_ended(host.index)
@@ -221,8 +222,13 @@ class Supervisor:
         host.order("cut")
         if await first(host.ended, timeout=max(0.0, ended - self.loop.time())):
             return
-        self.exit_code = self.exit_code or 1
+        if host.is_killed:  # by a call that came before
+            await host.ended.wait()
+            return
+        if host not in self._extra:  # a predecessor that had to be ended is no failure of the group
+            self.exit_code = self.exit_code or 1
         if host.kill():
+            host.is_killed = True
             logger.error("member %d did not end in time and was killed (process %d)", host.index, host.pid)
             await host.ended.wait()
         else:
