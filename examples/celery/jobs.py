@@ -42,7 +42,8 @@ if folder:  # the broker filesystem://, for local testing
 @asynccontextmanager
 async def connections() -> AsyncIterator[Redis]:
     """A pool of connections, which belongs to its loop: one for each process, closed when the process ends."""
-    async with Redis.from_url(REDIS, decode_responses=True) as redis:
+    # With a timeout redis-py uses asyncio.wait_for, which on Python 3.11 may lose the cancellation of a task.
+    async with Redis.from_url(REDIS, decode_responses=True, socket_timeout=None) as redis:
         yield redis
     logger.info("the connections of process %d are closed", os.getpid())
 
