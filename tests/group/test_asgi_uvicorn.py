@@ -80,6 +80,7 @@ async def running(**options: Any) -> AsyncIterator[Running]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_uvicorn, "SWEEP", 0.001)
+    monkeypatch.setattr(on_uvicorn, "NEW", 0.0)
 
 
 async def head(reader: asyncio.StreamReader) -> bytes:
@@ -113,6 +114,20 @@ async def test_a_request_that_has_arrived_is_answered() -> None:
         assert await stopping == {}
         assert b"200 OK" in await rest(reader, writer)
         assert b"200 OK" in await rest(reader2, writer2)
+
+
+async def test_a_new_connection_may_still_send_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_uvicorn, "NEW", 60.0)
+    async with running() as run:
+        reader, writer = await asyncio.open_connection(*run.address)
+        while not run.server.connections:
+            await asyncio.sleep(0)
+        stopping = asyncio.ensure_future(run.stop(60))
+        while not run.server.drain.begun.is_set():
+            await asyncio.sleep(0)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b"200 OK" in await rest(reader, writer)
+        assert await stopping == {}
 
 
 async def test_the_deadline_completes_an_event_stream_and_refuses_a_request_without_an_answer() -> None:

@@ -9,6 +9,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from loopcore.errors import UsageError
 from loopcore.serving.drain import Drain
@@ -25,6 +26,8 @@ PASSES: Final = 10
 """Ticks between the end of accepting and the closing of idle connections: a request that has arrived is read first."""
 SWEEP: Final = 0.1
 """Seconds between two looks for connections that have become idle while draining, or for which nothing has come."""
+NEW: Final = 0.5
+"""Seconds that a new connection has to send its first request while draining."""
 LAST_WAIT: Final = 1
 """Whole seconds that uvicorn's own shutdown waits for what is still open after the deadline."""
 
@@ -70,13 +73,21 @@ class UvicornServer:
         self.drain = Drain(config.loaded_app)
         config.loaded_app = self.drain
         self._server = uvicorn.Server(config)
+        self._loop = asyncio.get_running_loop()
         self._ticking: asyncio.Task[None] | None = None
+        self._made: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+        """When each connection was made, in the loop's time."""
 
     @property
     def state(self) -> dict[str, Any]:
         """The state that the lifespan has filled, which each scope has a copy of."""
         state: dict[str, Any] = self._server.lifespan.state
         return state
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.server_state.connections)
 
     async def start(self, state: Mapping[str, Any] | None = None) -> None:
         """Run the lifespan's startup; with a `state`, take that of another loop instead.
@@ -100,9 +111,11 @@ class UvicornServer:
 
     def make_protocol(self) -> asyncio.Protocol:
         """Return the protocol of a new connection."""
-        return self.config.http_protocol_class(  # type: ignore[call-arg]  # uvicorn calls it alike
+        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]  # uvicorn calls it alike
             config=self.config, server_state=self._server.server_state, app_state=self.state
         )
+        self._made[protocol] = self._loop.time()
+        return protocol
 
     async def stop(self, timeout: float, others: Callable[[], Awaitable[None]] | None = None) -> Counter[str]:
         """Drain, then stop: at most `timeout` seconds, what `Drain.end` and uvicorn take, and the lifespan's shutdown.
@@ -130,6 +143,8 @@ class UvicornServer:
         known = set(self._server.server_state.connections)
         while self._server.server_state.connections and loop.time() < deadline:
             for connection in known & self._server.server_state.connections:
+                if self._made.get(connection, 0.0) > loop.time() - NEW:
+                    continue
                 if self.config.ws_protocol_class is None or not isinstance(connection, self.config.ws_protocol_class):
                     connection.shutdown()
             known = set(self._server.server_state.connections)
