@@ -1,3 +1,4 @@
+from loopcore._native.threads cimport shared
 from loopcore.ports.direct cimport DirectPort
 from loopcore_backends._native.epoll cimport wait_timed
 
@@ -7,7 +8,7 @@ cdef class EpollBackend(DirectPort):
     cdef public int _wake_fd
     cdef public set _registered
     cdef public dict _interests
-    cdef public bint _sift
+    cdef public shared _sift
     cdef public set _ghosts
     cdef public dict _doubts
     cdef public object _epoll

@@ -2,12 +2,13 @@
  *
  * Each task stores its place in the array, counted from 1, so that it is added and removed in constant time, without a
  * weak reference, a hash or an allocation. A task removes itself when it is done, or at the latest when it is destroyed.
- * Under the GIL every function here is one step: none of them runs other code. One module includes it: the list is that
- * module's. Interpreted tasks are in a WeakSet. */
+ * Under the GIL every function here is one step: none of them runs other code. Without it the list is not used. One module
+ * includes it: the list is that module's. Interpreted tasks are in a WeakSet. */
 
 #ifndef LOOPCORE_TASKS_H
 #define LOOPCORE_TASKS_H
 
+#include "loopcore/_native/threads.h"
 #include <Python.h>
 
 typedef struct {
@@ -16,11 +17,9 @@ typedef struct {
 } loopcore_listed;
 
 #define LOOPCORE_SMALL_LIST 256
-
 static loopcore_listed *loopcore_tasks = NULL;
-static Py_ssize_t loopcore_task_count = 0;
-static Py_ssize_t loopcore_task_room = 0;
-static long long loopcore_last_number = 0;
+static Py_ssize_t loopcore_task_count = 0, loopcore_task_room = 0;
+static loopcore_shared loopcore_last_number = 0; /* atomic, `++` is one step */
 
 static int
 loopcore_resize_list(Py_ssize_t room)
@@ -86,7 +85,7 @@ loopcore_tasks_listed(void)
     return found;
 }
 
-static inline long long
+static long long
 loopcore_next_number(void)
 {
     return ++loopcore_last_number;

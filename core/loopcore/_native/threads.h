@@ -1,5 +1,5 @@
 /* A number of a loop that other threads read, or write. The GIL makes a plain read or write of it one step, in one order
- * with all others; without it, C11's atomic types do. A change such as `+=` is not one step in either case. */
+ * with all others; without it, C11's atomic types do. In Cython a change such as `+=` is a read and a write. */
 
 #ifndef LOOPCORE_THREADS_H
 #define LOOPCORE_THREADS_H
@@ -11,5 +11,4 @@ typedef _Atomic(long long) loopcore_shared;
 #else
 typedef long long loopcore_shared;
 #endif
-
 #endif

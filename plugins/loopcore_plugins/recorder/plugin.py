@@ -114,7 +114,8 @@ class Recorder:
     def dump(self, path: Path | None = None, reason: str = "command", detail: str = "") -> Path:
         """Write what is recorded to `path`, by default the next of `dumps`; return it. Thread: any.
 
-        The records are copied while the GIL is held: some milliseconds for 4 MiB.
+        The records are copied while the GIL is held: some milliseconds for 4 MiB. Without the GIL the loop goes on, and
+        the record that it writes meanwhile may be incomplete.
 
         Raises OSError if it cannot be written, UsageError before the recorder is registered with a loop.
         """

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore.hooks.observer cimport Entry, Observer
 from loopcore.ports.direct cimport DirectPort
 from loopcore_plugins.recorder.ring cimport Ring
@@ -76,7 +77,7 @@ cdef class Tape(Observer):
     cdef Py_ssize_t _ticks
     cdef Py_ssize_t _slow_ticks
     cdef dict _counted
-    cdef public bint has_later
+    cdef public shared has_later
     cdef object _later
     cdef public bint counts_connections
     cdef dict _connections
