@@ -55,6 +55,7 @@ def test_a_member_serves_what_it_accepts_if_its_gift_is_refused(make_group: Make
     with make_group(mains.serves) as group:
         number = port_of(group)
         group.run_on(1, mains.close_server).result(PATIENCE)
+        group.stats()  # is answered when the group has closed its copy of the socket, too
         for _ in range(5):
             with connected(number) as client:
                 assert asked(client) == 0

@@ -267,7 +267,10 @@ class GroupServer(asyncio.AbstractServer):
                     break
 
     def close(self) -> None:
-        """Stop accepting, at once. Connections stay open. Idempotent."""
+        """Stop accepting, at once. Connections stay open. Idempotent.
+
+        The group closes its copies of the listening sockets a moment later: clients that connect in between are reset.
+        """
         if not self._is_closed:
             self.leave()
             self._released(self)
