@@ -8,7 +8,7 @@ cdef class EpollBackend(DirectPort):
     cdef public int _wake_fd
     cdef public set _registered
     cdef public dict _interests
-    cdef public shared _sift
+    cdef shared _sift
     cdef public set _ghosts
     cdef public dict _doubts
     cdef public object _epoll

@@ -6,7 +6,7 @@ from loopcore.hooks.observer cimport Observer
 
 @cython.final
 cdef class Observers:
-    cdef readonly shared wants
+    cdef shared wants
     cdef list _made
     cdef tuple _present
     cdef Observer _sole

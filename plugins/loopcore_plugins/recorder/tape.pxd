@@ -77,7 +77,7 @@ cdef class Tape(Observer):
     cdef Py_ssize_t _ticks
     cdef Py_ssize_t _slow_ticks
     cdef dict _counted
-    cdef public shared has_later
+    cdef shared has_later
     cdef object _later
     cdef public bint counts_connections
     cdef dict _connections
