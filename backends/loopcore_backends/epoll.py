@@ -227,7 +227,7 @@ class EpollBackend(DirectPort):
     def _sifted(self, events: list[ReadyEvent]) -> list[ReadyEvent]:
         """Return `events` without the waker, ghosts, and descriptors that were unregistered during the wait."""
         # Lowered before the drain: a wake from now on raises it again; at worst the next wait sifts needlessly.
-        self._sift = bool(self._ghosts or self._doubts)
+        self._sift = len(self._ghosts) > 0 or len(self._doubts) > 0
         waker = self._waker
         if waker is not None:
             if not waker.edges:
