@@ -36,6 +36,8 @@ logger = logging.getLogger("loopcore.group")
 
 ANSWER: Final = 1.0
 """Seconds that a member has to answer before the group goes on without it: its loop may be blocked."""
+RESTART_EVERY: Final = 1.0
+"""Seconds from one start of a member to the next: one that fails again and again must not keep a processor busy."""
 
 
 class Supervisor:
@@ -155,6 +157,7 @@ class Supervisor:
         action = "it is restarted" if restarts else "the group ends"
         logger.error("%s; %s", failure_of(host), action, exc_info=host.outcome.error)
         if restarts:
+            await asyncio.sleep(host.made_at + RESTART_EVERY - self.loop.time())
             try:
                 async with self._replacing:
                     if self._hosts[host.index] is host and not self.is_draining:
