@@ -10,11 +10,15 @@ from loopcore.group import LoopGroup
 
 KINDS = ["threads", "processes"] if sys.platform != "win32" else ["threads"]
 
-if sys.platform != "win32":
-    # The first process that is spawned starts multiprocessing's resource tracker, which lives as long as the session.
-    from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()
+@pytest.fixture(autouse=True)
+def _no_tracker() -> Iterator[None]:
+    """End the resource tracker of multiprocessing, a child that would outlive the test: others count children."""
+    yield
+    if sys.platform != "win32":
+        from multiprocessing import resource_tracker
+
+        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(params=KINDS)

@@ -56,6 +56,7 @@ class Supervisor:
         self._inboxes: list[ThreadInbox | None] = [None] * part.count
         self._listeners = Listeners(part.count, sockets)
         self._hosts: list[Host] = []
+        self._first_failed: Host | None = None
         self._extra: set[Host] = set()  # successors that are not ready yet, and predecessors that drain
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_ended = asyncio.Event()
@@ -126,7 +127,7 @@ class Supervisor:
             await first(host.ready, host.ended)
             if host.outcome.exit_code and not host.ready.is_set():
                 await self.stop(GRACE)
-                raise failure_of(host, "before it was ready")
+                raise failure_of(self._first_failed or host, "before it was ready")
 
     def _new_host(self, index: int, generation: int) -> Host:
         part = replace(self._part, index=index, generation=generation)
@@ -142,6 +143,7 @@ class Supervisor:
             if code and host.ready.is_set() and not host.is_killed:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
+            self._first_failed = self._first_failed or host
             self._table.clear(host.index)
             await self._failed(host)
         elif code:

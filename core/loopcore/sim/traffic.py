@@ -278,6 +278,10 @@ class _Player:
             for number, exchange in enumerate(connection.exchanges(), 1):
                 await self._ask(number, exchange, writer, request)
             await self._until(seconds if connection.closed is None else connection.closed)
+            if not self._ended and not writer.is_closing():
+                # An answer may still be on its way. A client that closes before it has come resets the connection.
+                writer.write_eof()
+                await asyncio.wait((reading,), timeout=self._patience)
         finally:
             reading.cancel()
             writer.close()
