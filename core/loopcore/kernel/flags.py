@@ -6,8 +6,8 @@ The modules that test them have copies that their .pxd types as C integers.
 import sys
 from typing import Final
 
-HAS_GIL: Final = "t" not in getattr(sys, "abiflags", "")
-"""Whether this Python was built with a GIL; a free-threaded one may switch it on, but need not."""
+HAS_GIL: Final = "free-threading" not in sys.version
+"""Whether this Python was built with a GIL. A free-threaded one may run with it, too: sys._is_gil_enabled()."""
 
 CLOSED: Final = 1
 """`close` was called, or the loop's `__init__` never ran."""

@@ -107,7 +107,7 @@ def enlist(task: Any) -> None:
     """
     if task._registration:
         return  # `__init__` was called again
-    if not _IN_INTERPRETER:
+    if _DIRECT:
         reference = ref(task, _known._remove)
         _known.data.add(reference)
         task._registration = reference
@@ -119,7 +119,7 @@ def enlist(task: Any) -> None:
 
 def delist(task: Any) -> None:
     """Undo `enlist`."""
-    if not _IN_INTERPRETER:
+    if _DIRECT:
         _known.data.discard(task._registration)
     elif not task._is_seen:
         delist_elsewhere(task)

@@ -84,7 +84,9 @@ cdef class Scheduler:
     cpdef object _close_soon(self, object resource)
     cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
     cdef Handle _make_handle(self, object callback, tuple args, object context, str source, str method)
-    cdef Handle _make_checked_handle(self, object callback, tuple args, object context, str source, str method)
+    cdef Handle _make_checked_handle(
+        self, object made, object callback, tuple args, object context, str source, str method
+    )
     cdef int _check_call(self, object callback, str method) except -1
     cdef int _check_thread(self) except -1
     cdef object _empty_inbox(self)

@@ -259,7 +259,7 @@ class Scheduler:
         closed. Debug mode also raises RuntimeError in another thread, and TypeError if `callback` is not callable.
         """
         if self._slow_path_flags:
-            handle = self._make_checked_handle(callback, args, context, "soon", "call_soon")
+            handle = self._make_checked_handle(Handle, callback, args, context, "soon", "call_soon")
         else:
             handle = make_handle(callback, args, self, context)
         self._ready.push(handle)
@@ -299,7 +299,9 @@ class Scheduler:
         A thread that posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
         """
         if self._slow_path_flags & ~_NOT_RUNNING:
-            handle = self._make_checked_handle(callback, args, context, "threadsafe", "call_soon_threadsafe")
+            handle = self._make_checked_handle(
+                PostedHandle, callback, args, context, "threadsafe", "call_soon_threadsafe"
+            )
         else:
             handle = make_posted(callback, args, self, context)
         if self._owner == get_ident():
@@ -471,7 +473,7 @@ class Scheduler:
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
     ) -> Handle:
         if self._slow_path_flags:
-            handle = self._make_checked_handle(callback, args, context, source, method)
+            handle = self._make_checked_handle(Handle, callback, args, context, source, method)
         else:
             handle = make_handle(callback, args, self, context)
         if self._observers.wants & _QUEUED:
@@ -479,10 +481,16 @@ class Scheduler:
         return handle
 
     def _make_checked_handle(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
+        self,
+        made: type[Handle],
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+        source: str,
+        method: str,
     ) -> Handle:
         self._check_call(callback, method)
-        handle = (PostedHandle if method == "call_soon_threadsafe" else Handle)(callback, args, self, context)
+        handle = made(callback, args, self, context)
         if self._watching:
             announce_handle(self, handle, source)
         return handle

@@ -10,7 +10,8 @@ are rebuilt, so they hold at most twice the live timers (and a few).
 Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire (docs/adr/0005).
 
 Only the loop's own questions change heap and run. Setting a timer appends to the list, and cancelling one counts it. So
-a finalizer or a signal handler may set and cancel timers at any moment, also while these are being changed.
+a finalizer or a signal handler may set and cancel timers at any moment, also while these are being changed. Without the
+GIL that holds for the loop's own thread only (docs/adr/0023).
 """
 
 from loopcore.kernel.handle import TimerHandle, TimerKeeper
