@@ -212,6 +212,25 @@ async def test_a_startup_that_fails_is_one_exception() -> None:
         await server.start()
 
 
+async def test_a_startup_that_fails_under_an_older_uvicorn_is_the_same_exception(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before 0.50, uvicorn notes the failure and returns; later it exits."""
+
+    async def startup(server: Any, sockets: Any = None) -> None:
+        await server.lifespan.startup()
+        server.should_exit = server.lifespan.should_exit
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    server = on_uvicorn.UvicornServer(on_uvicorn.make_config(app, {"log_level": "critical"}))
+    with pytest.raises(on_uvicorn.StartupFailed):
+        await server.start()
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
