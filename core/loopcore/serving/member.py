@@ -57,8 +57,11 @@ class SharedLifespan:
         self._others = [concurrent.futures.Future[None]() for _ in range(count - 1)]
 
     def leave(self, index: int) -> None:
-        """Report that the loop `index`, not the first, serves nothing any more."""
-        self._others[index - 1].set_result(None)
+        """Report that the loop `index`, not the first, serves nothing any more. Idempotent."""
+        try:
+            self._others[index - 1].set_result(None)
+        except concurrent.futures.InvalidStateError:
+            pass  # it left before, or the first loop was cancelled while it waited
 
     async def wait_for_others(self) -> None:
         """Wait until the other loops have left, before the lifespan ends."""
@@ -75,6 +78,9 @@ async def serve_on(plan: Plan, member: Member) -> None:
     except UsageError as error:
         own_logger.error("error: %s", error)
         raise SystemExit(CANNOT_SERVE) from error
+    finally:
+        if plan.lifespan is not None and member.index > 0:
+            plan.lifespan.leave(member.index)
     if ended.total():
         what = " and ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in sorted(ended.items()))
         own_logger.info("loop %d: %s ended by the deadline", member.index, what)
@@ -135,11 +141,7 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
     for each in listeners:
         each.close()
     others = plan.lifespan.wait_for_others if plan.lifespan is not None and not is_guest else None
-    try:
-        return await server.stop(max(0.0, seconds - ENDING), others)
-    finally:
-        if plan.lifespan is not None and is_guest:
-            plan.lifespan.leave(member.index)
+    return await server.stop(max(0.0, seconds - ENDING), others)
 
 
 async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[Any]:
