@@ -36,6 +36,20 @@ SERVICE_RESTART: Final = 1012
 PATIENCE: Final = 1.0
 """Seconds that an application has to return after a disconnect, and again after a cancellation."""
 
+DISCONNECTS: Final = frozenset(
+    {
+        "blacksheep.WebSocketDisconnectError",
+        "django.RequestAborted",
+        "falcon.WebSocketDisconnected",
+        "litestar.WebSocketDisconnect",
+        "starlette.ClientDisconnect",
+        "starlette.WebSocketDisconnect",
+        "starlette.WebSocketDisconnected",
+        "uvicorn.ClientDisconnected",
+    }
+)
+"""The exceptions by which frameworks report that the client has left: package and class."""
+
 _drain: ContextVar["Drain"] = ContextVar("loopcore.serving.drain")
 
 
@@ -258,8 +272,11 @@ class _Exchange:
 
 
 def _means_disconnect(error: Exception) -> bool:
-    """Return whether a framework raised this because the client has left: each has such a type, alike by name."""
-    return isinstance(error, OSError) or type(error).__name__.endswith(("Disconnect", "Disconnected"))
+    """Return whether the client has left: the system says so, or a framework, which is not imported to find out."""
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+        return True
+    names = {f"{each.__module__.partition('.')[0]}.{each.__name__}" for each in type(error).__mro__}
+    return not names.isdisjoint(DISCONNECTS)
 
 
 def _is_event_stream(headers: Any) -> bool:
