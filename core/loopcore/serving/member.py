@@ -23,7 +23,7 @@ ENDING: Final = 5.0
 
 
 class Plan(NamedTuple):
-    """What every member serves. Picklable for processes, unless it has `sockets` or a `lifespan`."""
+    """What every member serves. Picklable for processes, unless it has `sockets`, a `lifespan` or a `first`."""
 
     app: Any
     """MODULE:ATTRIBUTE, or an object that all loops share."""
@@ -39,6 +39,8 @@ class Plan(NamedTuple):
     """Options of the server."""
     lifespan: "SharedLifespan | None" = None
     """For an application that all loops share."""
+    first: Any = None
+    """The application object of the first loop, if it has been loaded; a replacement loads another."""
     load: Callable[[Member], Any] | None = None
     """Returns the application object of a loop, instead of `app`."""
     configure: Callable[[Any], Any] | None = None
@@ -92,6 +94,8 @@ def _application(plan: Plan, member: Member) -> Any:
     if not isinstance(plan.app, str):
         return plan.app
     is_first = member.index == member.generation == 0
+    if is_first and plan.first is not None:
+        return plan.first
     return load_application(plan.app, factory=plan.factory, copy=member.kind == "threads" and not is_first)
 
 
