@@ -14,7 +14,7 @@ When the application has returned, the client gets the end that its protocol has
 (service restart), an event stream is complete, a request without a response is answered with 503. Any other response
 stays incomplete, and its connection closes: half a download that ends properly would look like a whole one.
 
-`Drain` is ASGI middleware, so it works alike under every server. Thread: the loop's, except `is_draining`.
+`Drain` is ASGI middleware, so it works the same under every server. Thread: the loop's, except `is_draining`.
 """
 
 import asyncio
