@@ -124,7 +124,7 @@ class LoopcoreWorker(UvicornWorker):
             drain_timeout=self._drain_timeout + ENDING,
         )
         signal.signal(signal.SIGQUIT, lambda number, frame: group.request_drain(ENDING))
-        return group.run()
+        return group.run(escalate=False)  # gunicorn repeats SIGTERM to surplus workers
 
 
 class _Alone:

@@ -1,6 +1,7 @@
-"""A program that runs a group until a signal ends it: `program.py KIND MAIN [DRAIN_TIMEOUT]`.
+"""A program that runs a group until a signal ends it: `program.py KIND MAIN [DRAIN_TIMEOUT [patient]]`.
 
-It prints the members' process IDs and the port once they serve, and ends with the group's exit code.
+It prints the members' process IDs and the port once they serve, and ends with the group's exit code. A patient group
+ignores a second signal.
 """
 
 import functools
@@ -26,4 +27,5 @@ async def announced(member: Member, name: str) -> None:
 if __name__ == "__main__":
     kind, name, *rest = sys.argv[1:]
     timeout = float(rest[0]) if rest else mains.PATIENCE
-    sys.exit(LoopGroup(functools.partial(announced, name=name), loops=2, kind=kind, drain_timeout=timeout).run())
+    group = LoopGroup(functools.partial(announced, name=name), loops=2, kind=kind, drain_timeout=timeout)
+    sys.exit(group.run(escalate="patient" not in rest))

@@ -279,35 +279,41 @@ async def test_the_cancellation_by_the_server_passes_through() -> None:
     assert not drain.open()
 
 
-async def test_an_exception_of_the_application_passes_through_at_the_deadline() -> None:
+class DatabaseDisconnected(Exception):
+    """An application's own error, with a name like that of frameworks."""
+
+
+@pytest.mark.parametrize("error", [LookupError, DatabaseDisconnected, PermissionError])
+async def test_an_exception_of_the_application_passes_through_at_the_deadline(error: type[Exception]) -> None:
     started = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         started.set()
         await receive()
-        raise LookupError("in its cleanup")
+        raise error("in its cleanup")
 
     client, drain = Client(), Drain(app)
     task = client.call(drain)
     await begun(started)
     drain.begin()
     await drain.end()
-    with pytest.raises(LookupError):
+    with pytest.raises(error):
         await task
     assert client.sent[0]["status"] == 503
 
 
-async def test_a_frameworks_disconnect_error_at_the_deadline_is_no_error() -> None:
-    class WebSocketDisconnect(Exception):
-        pass
-
+@pytest.mark.parametrize(
+    "error",
+    [ConnectionResetError, BrokenPipeError, type("WebSocketDisconnect", (Exception,), {"__module__": "starlette.x"})],
+)
+async def test_a_disconnect_error_at_the_deadline_is_no_error(error: type[Exception]) -> None:
     started = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
         started.set()
         if (await receive())["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect
+            raise error
 
     client, drain = Client("websocket"), Drain(app)
     task = client.call(drain)

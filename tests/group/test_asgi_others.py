@@ -1,10 +1,12 @@
 """hypercorn and gunicorn: event streams and WebSockets at the end of servers that are not loopcore's own command."""
 
 import http.client
+import os
 import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 
 SOURCE = """
 import asyncio, os, threading
+from loopcore.serving import draining
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
@@ -30,6 +33,8 @@ async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         here = scope["state"]["of"] == threading.get_ident()
         await send({"type": "http.response.body", "body": f"{here}\\n".encode(), "more_body": True})
+        await draining()
+        await send({"type": "http.response.body", "body": b"draining\\n", "more_body": True})
         await asyncio.Event().wait()
 """
 SERVE = ("loopcore", "serve", "served:app", "--server", "hypercorn", "--port", "0", "--drain", "0.1", "--loops", "2")
@@ -71,6 +76,10 @@ def test_streams_are_complete_and_websockets_are_closed_with_1012(name: str, tmp
         assert response.readline() == b"True\n"
         with connect(f"ws://127.0.0.1:{found[1]}/") as websocket:
             process.send_signal(signal.SIGTERM)
+            assert response.readline() == b"draining\n"
+            for pid in re.findall(r"Booting worker with pid: (\d+)", errors.read_text()):
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGTERM)  # gunicorn repeats it to surplus workers
             with pytest.raises(ConnectionClosed) as closed:
                 websocket.recv(timeout=30)
         assert closed.value.rcvd is not None

@@ -10,8 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from loopcore.errors import UsageError
+from loopcore.serving import serve
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
@@ -94,6 +98,35 @@ def test_a_stream_is_complete_and_the_exit_code_zero_at_the_deadline(folder: Pat
     assert "1 event stream ended by the deadline" in err
     assert out.splitlines().count("lifespan.startup") == out.splitlines().count("lifespan.shutdown") == 2
     assert out.splitlines().count("imported") == 2  # an application object for each loop
+
+
+def test_a_factory_is_called_once_for_each_loop(folder: Path) -> None:
+    with (folder / "served.py").open("a") as file:
+        file.write("def create():\n    print('created\\n', end='', flush=True)\n    return app\n")
+    with serving(folder, "served:create", "--factory", "--threads", "--loops", "2") as (process, _):
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out.splitlines().count("created") == 2
+
+
+@pytest.mark.parametrize("options", [{"app": "no_such_module:app"}, {"kind": "processes"}, {"loops": 0}])
+def test_the_copy_of_a_descriptor_is_closed_if_an_argument_is_wrong(options: dict[str, Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        before = os.listdir("/dev/fd")
+        with pytest.raises(UsageError):
+            serve(**{"app": "served:app", "kind": "threads", "loops": 2, "fd": listener.fileno(), **options})
+        assert os.listdir("/dev/fd") == before
+
+
+def test_a_descriptor_that_is_no_socket_is_not_copied() -> None:
+    reading, writing = os.pipe()
+    before = os.listdir("/dev/fd")
+    with pytest.raises(UsageError, match="is not a socket"):
+        serve("served:app", fd=reading)
+    assert os.listdir("/dev/fd") == before
+    os.close(reading)
+    os.close(writing)
 
 
 def test_a_shared_application_has_one_lifespan(folder: Path) -> None:

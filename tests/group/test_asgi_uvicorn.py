@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from loopcore.errors import UsageError
 from loopcore.serving import draining
+from loopcore.serving.member import Plan, SharedLifespan, serve_on
 
 uvicorn = pytest.importorskip("uvicorn")
 on_uvicorn = pytest.importorskip("loopcore.serving.on_uvicorn")
@@ -189,6 +191,19 @@ async def test_a_guest_takes_the_state_of_another_loop_and_has_no_lifespan() -> 
     assert not app.notes
 
 
+async def test_a_guest_that_fails_does_not_delay_the_end_of_the_shared_lifespan() -> None:
+    def configure(app: Any) -> Any:
+        raise LookupError
+
+    lifespan = SharedLifespan(2)
+    plan = Plan(App(), False, "uvicorn", "127.0.0.1", 0, None, (), {}, lifespan, configure=configure)
+    guest: Any = SimpleNamespace(index=1, generation=0, kind="threads")
+    for _ in range(2):  # leaving is idempotent
+        with pytest.raises(LookupError):
+            await serve_on(plan, guest)
+    await asyncio.wait_for(lifespan.wait_for_others(), 1)
+
+
 async def test_the_limit_of_requests_is_reported() -> None:
     reached = asyncio.Event()
     app = App()
@@ -207,6 +222,25 @@ async def test_a_startup_that_fails_is_one_exception() -> None:
         await receive()
         await send({"type": "lifespan.startup.failed", "message": "no database"})
 
+    server = on_uvicorn.UvicornServer(on_uvicorn.make_config(app, {"log_level": "critical"}))
+    with pytest.raises(on_uvicorn.StartupFailed):
+        await server.start()
+
+
+async def test_a_startup_that_fails_under_an_older_uvicorn_is_the_same_exception(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before 0.50, uvicorn notes the failure and returns; later it exits."""
+
+    async def startup(server: Any, sockets: Any = None) -> None:
+        await server.lifespan.startup()
+        server.should_exit = server.lifespan.should_exit
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
     server = on_uvicorn.UvicornServer(on_uvicorn.make_config(app, {"log_level": "critical"}))
     with pytest.raises(on_uvicorn.StartupFailed):
         await server.start()

@@ -90,6 +90,18 @@ def test_a_second_signal_stops_at_once(kind: str, run: Callable[..., Program]) -
     assert program.wait() == 128 + signal.SIGINT
 
 
+def test_a_second_signal_is_ignored_without_escalation(kind: str, run: Callable[..., Program]) -> None:
+    program = run(kind, "only_waits", str(PATIENCE), "patient")
+    with connected(program.port) as client:
+        first = asked(client)
+        program.process.send_signal(signal.SIGTERM)
+        while refused_after(program.port):  # the first signal has been handled
+            continue
+        program.process.send_signal(signal.SIGTERM)
+        assert asked(client) == first
+    assert program.wait() == 0
+
+
 def refused_after(port: int) -> bool:
     try:
         connected(port).close()

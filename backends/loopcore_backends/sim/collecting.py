@@ -12,8 +12,8 @@ EVERY: Final = 1_000
 """Waits of the world between two collections."""
 
 LEFT_OVER: Final = 16
-"""Simulations between two collections of what they have left: tapes and worlds, in cycles. gc.unfreeze makes all of it
-old objects, which the interpreter looks at only when many new ones have lived long; in a search hardly any do."""
+"""Simulations between two collections of what they have left: tapes and worlds, in cycles. gc.unfreeze moves it to
+the oldest generation, which a search hardly ever collects."""
 
 _OF_PYTHON: Final = 2_000
 """With as many frozen objects, the program has called gc.freeze. Python 3.12 freezes a few hundred when it starts."""

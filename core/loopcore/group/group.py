@@ -137,15 +137,16 @@ class LoopGroup:
         else:
             self.stop()
 
-    def run(self) -> int:
+    def run(self, *, escalate: bool = True) -> int:
         """Start the group, wait until it has ended, and return the exit code for `sys.exit`.
 
-        In the main thread, SIGINT or SIGTERM begins to drain, and a second one stops at once. The code is 0 if every
+        In the main thread, SIGINT or SIGTERM begins to drain, and a second one stops at once; without `escalate`, it is
+        ignored, for a program under a supervisor that repeats its signal. The code is 0 if every
         member has ended in time, 128 + the signal's number after a second signal, and otherwise that of the first
         member that failed: 1 for an exception, its own for SystemExit, 128 + the signal's number for a process that a
         signal has ended. A member that had to be killed, or a thread that had to be left behind, makes it 1.
         """
-        signals = Signals(self)
+        signals = Signals(self, escalate)
         with signals:
             starting = self._begin(until_ready=False)
             if signals.count:  # before there was a group to drain
@@ -276,10 +277,11 @@ class LoopGroup:
 
 
 class Signals:
-    """SIGINT and SIGTERM while a group runs in the main thread: the first drains, the second stops."""
+    """SIGINT and SIGTERM while a group runs in the main thread: the first drains, the second stops if `escalate`."""
 
-    def __init__(self, group: LoopGroup) -> None:
+    def __init__(self, group: LoopGroup, escalate: bool) -> None:
         self._group = group
+        self._escalate = escalate
         self._before: dict[int, Any] = {}
         self.count = 0
         self.forced = 0
@@ -297,7 +299,7 @@ class Signals:
         self.count += 1
         if self.count == 1:
             self._group.request_drain()
-        else:
+        elif self._escalate:
             self.forced = 128 + number
             self._group._request_stop()
 

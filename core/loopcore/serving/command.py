@@ -1,8 +1,8 @@
 """Serve an ASGI application on a group of loops: the function behind `loopcore serve`."""
 
-import os
 import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -54,25 +54,21 @@ def serve(
     _check_server(server, options or {})
     if loops == 1 and kind == "auto":
         kind = "threads"  # a process for one loop would gain nothing
-    sockets = () if fd is None else (_listening(fd),)
-    plan = Plan(app, factory, server, host, port, uds, sockets, dict(options or {}), verbose=True)
-    group = _group(plan, loops, kind, drain)
-    if fd is not None and group.kind == "processes":
-        raise UsageError("a descriptor is served by this process only: use --fd with --threads or --loops 1")
-    if shared_app:
-        plan = _shared(plan, group.kind, loops or processors())
-    elif group.kind == "threads":
-        load_application(app, factory=factory)  # an error now is one line
-    else:
-        find_application(app)
-    if shared_app or plan.sockets:
+    with ExitStack() as closing:
+        sockets = () if fd is None else (closing.enter_context(_listening(fd)),)
+        plan = Plan(app, factory, server, host, port, uds, sockets, dict(options or {}), verbose=True)
+        group = _group(plan, loops, kind, drain)
+        if fd is not None and group.kind == "processes":
+            raise UsageError("a descriptor is served by this process only: use --fd with --threads or --loops 1")
+        if shared_app:
+            plan = _shared(plan, group.kind, loops or processors())
+        elif group.kind == "threads":
+            plan = plan._replace(first=load_application(app, factory=factory))  # an error now is one line
+        else:
+            find_application(app)
         group = _group(plan, loops, kind, drain, on_failure="stop" if shared_app else "restart")
-    report_to_stderr()
-    try:
+        report_to_stderr()
         return group.run()
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _group(plan: Plan, loops: int | None, kind: str, drain: float, on_failure: str = "restart") -> LoopGroup:
@@ -95,9 +91,13 @@ def _check_server(server: str, options: Mapping[str, Any]) -> None:
 
 def _listening(fd: int) -> socket.socket:
     try:
-        sock = socket.socket(fileno=os.dup(fd))
+        inherited = socket.socket(fileno=fd)
     except OSError as error:
         raise UsageError(f"descriptor {fd} is not a socket: {error.strerror}") from None
+    try:
+        sock = inherited.dup()
+    finally:
+        inherited.detach()
     if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         sock.close()
         raise UsageError(f"descriptor {fd} is a socket that does not listen; the program that opens it calls listen()")

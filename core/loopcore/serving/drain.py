@@ -14,7 +14,7 @@ When the application has returned, the client gets the end that its protocol has
 (service restart), an event stream is complete, a request without a response is answered with 503. Any other response
 stays incomplete, and its connection closes: half a download that ends properly would look like a whole one.
 
-`Drain` is ASGI middleware, so it works alike under every server. Thread: the loop's, except `is_draining`.
+`Drain` is ASGI middleware, so it works the same under every server. Thread: the loop's, except `is_draining`.
 """
 
 import asyncio
@@ -35,6 +35,20 @@ SERVICE_RESTART: Final = 1012
 """The close code of WebSockets that the deadline ends (the IANA registry of RFC 6455)."""
 PATIENCE: Final = 1.0
 """Seconds that an application has to return after a disconnect, and again after a cancellation."""
+
+DISCONNECTS: Final = frozenset(
+    {
+        "blacksheep.WebSocketDisconnectError",
+        "django.RequestAborted",
+        "falcon.WebSocketDisconnected",
+        "litestar.WebSocketDisconnect",
+        "starlette.ClientDisconnect",
+        "starlette.WebSocketDisconnect",
+        "starlette.WebSocketDisconnected",
+        "uvicorn.ClientDisconnected",
+    }
+)
+"""The exceptions by which frameworks report that the client has left: package and class."""
 
 _drain: ContextVar["Drain"] = ContextVar("loopcore.serving.drain")
 
@@ -258,8 +272,11 @@ class _Exchange:
 
 
 def _means_disconnect(error: Exception) -> bool:
-    """Return whether a framework raised this because the client has left: each has such a type, alike by name."""
-    return isinstance(error, OSError) or type(error).__name__.endswith(("Disconnect", "Disconnected"))
+    """Return whether the client has left: the system says so, or a framework, which is not imported to find out."""
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+        return True
+    names = {f"{each.__module__.partition('.')[0]}.{each.__name__}" for each in type(error).__mro__}
+    return not names.isdisjoint(DISCONNECTS)
 
 
 def _is_event_stream(headers: Any) -> bool:

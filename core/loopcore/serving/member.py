@@ -23,7 +23,7 @@ ENDING: Final = 5.0
 
 
 class Plan(NamedTuple):
-    """What every member serves. Picklable for processes, unless it has `sockets` or a `lifespan`."""
+    """What every member serves. Picklable for processes, unless it has `sockets`, a `lifespan` or a `first`."""
 
     app: Any
     """MODULE:ATTRIBUTE, or an object that all loops share."""
@@ -39,6 +39,8 @@ class Plan(NamedTuple):
     """Options of the server."""
     lifespan: "SharedLifespan | None" = None
     """For an application that all loops share."""
+    first: Any = None
+    """The application object of the first loop, if it has been loaded; a replacement loads another."""
     load: Callable[[Member], Any] | None = None
     """Returns the application object of a loop, instead of `app`."""
     configure: Callable[[Any], Any] | None = None
@@ -57,8 +59,11 @@ class SharedLifespan:
         self._others = [concurrent.futures.Future[None]() for _ in range(count - 1)]
 
     def leave(self, index: int) -> None:
-        """Report that the loop `index`, not the first, serves nothing any more."""
-        self._others[index - 1].set_result(None)
+        """Report that the loop `index`, not the first, serves nothing any more. Idempotent."""
+        try:
+            self._others[index - 1].set_result(None)
+        except concurrent.futures.InvalidStateError:
+            pass  # it left before, or the first loop was cancelled while it waited
 
     async def wait_for_others(self) -> None:
         """Wait until the other loops have left, before the lifespan ends."""
@@ -75,6 +80,9 @@ async def serve_on(plan: Plan, member: Member) -> None:
     except UsageError as error:
         own_logger.error("error: %s", error)
         raise SystemExit(CANNOT_SERVE) from error
+    finally:
+        if plan.lifespan is not None and member.index > 0:
+            plan.lifespan.leave(member.index)
     if ended.total():
         what = " and ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in sorted(ended.items()))
         own_logger.info("loop %d: %s ended by the deadline", member.index, what)
@@ -86,6 +94,8 @@ def _application(plan: Plan, member: Member) -> Any:
     if not isinstance(plan.app, str):
         return plan.app
     is_first = member.index == member.generation == 0
+    if is_first and plan.first is not None:
+        return plan.first
     return load_application(plan.app, factory=plan.factory, copy=member.kind == "threads" and not is_first)
 
 
@@ -135,11 +145,7 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
     for each in listeners:
         each.close()
     others = plan.lifespan.wait_for_others if plan.lifespan is not None and not is_guest else None
-    try:
-        return await server.stop(max(0.0, seconds - ENDING), others)
-    finally:
-        if plan.lifespan is not None and is_guest:
-            plan.lifespan.leave(member.index)
+    return await server.stop(max(0.0, seconds - ENDING), others)
 
 
 async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[Any]:

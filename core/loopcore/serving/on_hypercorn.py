@@ -74,7 +74,7 @@ class HypercornServer:
             await self._serving
 
     async def _call(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Call the application, and note the end of the lifespan's startup, of which hypercorn does not tell."""
+        """Call the application, and note the end of the lifespan's startup, which hypercorn does not report."""
         if scope["type"] != "lifespan":
             await self.drain(scope, receive, send)
             return

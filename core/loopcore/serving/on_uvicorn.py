@@ -30,6 +30,7 @@ NEW: Final = 0.5
 """Seconds that a new connection has to send its first request while draining."""
 LAST_WAIT: Final = 1
 """Whole seconds that uvicorn's own shutdown waits for what is still open after the deadline."""
+FAILED: Final = "the application did not start; the reason is in the log of uvicorn"
 
 REFUSED: Final = {
     "app": "is the argument APP",
@@ -98,7 +99,9 @@ class UvicornServer:
         try:
             await self._server.startup(sockets=[])
         except SystemExit as error:
-            raise StartupFailed("the application did not start; the reason is in the log of uvicorn") from error
+            raise StartupFailed(FAILED) from error
+        if self._server.lifespan.should_exit:  # before 0.50, uvicorn returns instead of exiting
+            raise StartupFailed(FAILED)
         if state is not None:
             self._server.lifespan.state.update(state)
         self._ticking = asyncio.get_running_loop().create_task(self._server.main_loop())
@@ -111,7 +114,7 @@ class UvicornServer:
 
     def make_protocol(self) -> asyncio.Protocol:
         """Return the protocol of a new connection."""
-        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]  # uvicorn calls it alike
+        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn does
             config=self.config, server_state=self._server.server_state, app_state=self.state
         )
         self._made[protocol] = self._loop.time()

@@ -2,8 +2,8 @@
 
 A loop releases the GIL in its wait. If another thread takes it and computes, the loop gets it back one switch interval
 after the event, and that for every wait: a convoy. What a loop waits for cannot be seen from outside on every platform,
-but the CPU time of the other threads can, for about a microsecond. It says too much about a thread that computes
-without the GIL (numpy, zlib). That does no harm: an interval matters only to a thread that waits for the GIL.
+but the CPU time of the other threads can, for about a microsecond. It overcounts threads that compute without the
+GIL (numpy, zlib). That does no harm: an interval matters only to a thread that waits for the GIL.
 
 Thread: the loop's own.
 """
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 LOOK_EVERY: Final = 0.005
 """Seconds between two readings of the CPU clocks, at the end of a wait."""
 COMPETES: Final = 0.1
-"""The share of the time that the other threads have to compute. Not more: other processes may need the processors."""
+"""The share of the time that the other threads have to compute. Low, because other processes may leave these threads
+little CPU."""
 
 
 class Competition(Observer):

@@ -2,17 +2,23 @@
 
 Workers take a port each from one range (`ports`), so each knows where the others may be. The page has every sample of
 every worker, with the label `worker`, its port: sums over workers are Prometheus' business, as are those over loops.
+A label `worker` of the application's own becomes `exported_worker`, as Prometheus would rename it.
 """
 
 import http.client
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from loopcore.log import plugin_logger
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+logger = plugin_logger.getChild("metrics")
 
 PATH: Final = "/metrics/all"
 TIMEOUT: Final = 2.0
@@ -44,14 +50,31 @@ class _Workers:
         return []
 
     def collect(self) -> Iterator[Any]:
-        """Yield the families of all workers, each once."""
+        """Yield each family of all workers once. They are asked together, so several stuck ones cost one wait."""
+        with ThreadPoolExecutor(len(self._ports)) as pool:
+            pages = list(pool.map(self._families, self._ports))
         families: dict[str, Any] = {}
-        for port in self._ports:
-            for family in text_string_to_metric_families(fetch(self._host, port)):
+        for port, page in zip(self._ports, pages, strict=True):
+            for family in page:
                 known = families.setdefault(family.name, family)
-                samples = [each._replace(labels={**each.labels, "worker": str(port)}) for each in family.samples]
+                samples = [each._replace(labels=_labelled(each.labels, port)) for each in family.samples]
                 known.samples = samples if known is family else known.samples + samples
         yield from families.values()
+
+    def _families(self, port: int) -> list[Any]:
+        text = fetch(self._host, port)
+        try:
+            return list(text_string_to_metric_families(text))
+        except (ValueError, IndexError):  # what the parser raises
+            logger.warning(
+                "the metrics of the worker at port %d cannot be parsed and are left out", port, exc_info=True
+            )
+            return []
+
+
+def _labelled(labels: dict[str, str], port: int) -> dict[str, str]:
+    own = {"exported_worker" if name == "worker" else name: value for name, value in labels.items()}
+    return {**own, "worker": str(port)}
 
 
 def fetch(host: str, port: int) -> str:

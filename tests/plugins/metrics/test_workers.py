@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("prometheus_client")
 
+from loopcore_plugins.metrics import workers
+
 WORKER = """
 import asyncio, sys
 import loopcore
@@ -90,3 +92,52 @@ def test_a_worker_that_has_ended_and_another_program_are_left_out() -> None:
             thread.join()
     assert {line.partition('worker="')[2].partition('"')[0] for line in lines if "worker=" in line} == {str(first)}
     assert not [line for line in lines if line.startswith("node_cpu")]
+
+
+@contextmanager
+def pages(*texts: str) -> Iterator[range]:
+    """Serve texts as the metrics of workers, none before all are asked for; yield the ports."""
+    asked = threading.Barrier(len(texts))
+
+    class Worker(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.wait(30)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(texts[self.server.server_address[1] - base].encode())
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    base = free_ports()
+    ports = range(base, base + len(texts))
+    with ExitStack() as stack:
+        for port in ports:
+            server = stack.enter_context(http.server.HTTPServer(("127.0.0.1", port), Worker))
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+        stack.callback(asked.abort)
+        yield ports
+
+
+def merged(ports: range) -> list[str]:
+    application = workers.page_of_workers("127.0.0.1", ports)
+    text = b"".join(application({}, lambda *arguments: lambda data: None)).decode()
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_all_workers_are_asked_at_once() -> None:
+    with pages(*["loopcore_eventloop_x 1\n"] * 3) as ports:
+        assert merged(ports) == [f'loopcore_eventloop_x{{worker="{port}"}} 1.0' for port in ports]
+
+
+def test_a_page_that_cannot_be_parsed_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with pages("loopcore_eventloop_x 1\n", "loopcore_eventloop_x one\n") as ports:
+        assert merged(ports) == [f'loopcore_eventloop_x{{worker="{ports[0]}"}} 1.0']
+    assert f"the worker at port {ports[1]} cannot be parsed" in caplog.text
+
+
+def test_an_applications_own_label_worker_is_kept() -> None:
+    with pages('loopcore_eventloop_x{worker="mail"} 1\n') as ports:
+        assert merged(ports) == [f'loopcore_eventloop_x{{exported_worker="mail",worker="{ports[0]}"}} 1.0']
