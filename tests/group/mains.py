@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import ssl
+import stat
 import threading
 from typing import Any
 
@@ -127,6 +128,18 @@ async def asks(other: int) -> int:
     """Ask another member for its index."""
     answer: int = await current_member().run_on(other, index)
     return answer
+
+
+def inheritable_sockets() -> list[int]:
+    """The sockets of this process that a child process would inherit."""
+    found = []
+    for fd in range(3, 256):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode) and os.get_inheritable(fd):
+                found.append(fd)
+        except OSError:
+            pass
+    return found
 
 
 def dies() -> None:

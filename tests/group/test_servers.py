@@ -37,6 +37,14 @@ def test_every_connection_can_be_given_to_another_member(make_group: Make) -> No
             client.close()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processes")
+def test_children_of_a_member_process_inherit_no_socket() -> None:
+    with LoopGroup(mains.gives_all_away, loops=2, kind="processes") as group:
+        with connected(port_of(group)) as client:
+            index = asked(client)
+            assert group.run_on(index, mains.inheritable_sockets).result(PATIENCE) == []
+
+
 def test_connections_are_counted_until_they_are_closed(make_group: Make) -> None:
     with make_group(mains.gives_all_away) as group:
         client = connected(port_of(group))

@@ -241,6 +241,8 @@ def run_member(
     part: Part, control: socket.socket, receiver: socket.socket, senders: Sequence[socket.socket], memory_fd: int
 ) -> None:
     """Run a member: the main function of its process."""
+    for sock in (control, receiver, *senders):  # multiprocessing leaves them inheritable
+        sock.set_inheritable(False)
     signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its child processes would inherit
     _, cells = map_cells(memory_fd, cells_of(part.count) * _CELL)
     os.close(memory_fd)
