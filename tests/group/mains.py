@@ -14,6 +14,9 @@ from loopcore.group import GroupServer, Member, current_member
 PATIENCE = 30.0
 """Seconds until a test is given up; nothing takes nearly that long unless it hangs."""
 
+mask_at_import = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if hasattr(signal, "pthread_sigmask") else set()
+"""The signals that were blocked when this process imported the program."""
+
 servers: dict[int, GroupServer] = {}
 """The server of each member of this process, by index."""
 
@@ -140,6 +143,10 @@ def inheritable_sockets() -> list[int]:
         except OSError:
             pass
     return found
+
+
+def blocked_at_import() -> set[int]:
+    return {int(number) for number in mask_at_import}
 
 
 def dies() -> None:

@@ -12,7 +12,6 @@ connections. The public methods of LoopGroup run these coroutines and wait for t
 import asyncio
 import concurrent.futures
 import logging
-import signal
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -27,7 +26,7 @@ from loopcore.group.listeners import Listeners
 from loopcore.group.load import LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import ThreadInbox
-from loopcore.group.processes import GRACE, ProcessHost, Shared
+from loopcore.group.processes import GRACE, ProcessHost, Shared, block_signals
 from loopcore.group.threads import ThreadHost
 from loopcore.runner import new_event_loop
 
@@ -356,12 +355,6 @@ def failure_of(host: Host, when: str = "") -> MemberFailedError:
 def positive(code: int) -> int:
     """Return an exit code as a shell has it: 128 and the signal's number for a process that a signal has ended."""
     return code if code >= 0 else 128 - code
-
-
-def block_signals() -> None:
-    """Leave signals to the main thread. Processes that are started in this thread begin with the same mask."""
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 async def first(*events: asyncio.Event, timeout: float | None = None) -> bool:
