@@ -149,6 +149,13 @@ def blocked_at_import() -> set[int]:
     return {int(number) for number in mask_at_import}
 
 
+async def serves_once_at_0(member: Member) -> None:
+    """The successor of member 0 is never ready."""
+    if member.index == 0 and member.generation:
+        await asyncio.Event().wait()
+    await serves(member)
+
+
 def dies() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -100,6 +100,27 @@ def test_a_member_that_fails_is_replaced(make_group: Make, caplog: pytest.LogCap
     assert "member 1 raised ValueError: told to fail; it is restarted" in caplog.text
 
 
+def test_a_group_goes_on_while_its_only_member_is_replaced(make_group: Make) -> None:
+    with make_group(mains.fails_when_told, loops=1) as group:
+        group.run_on(0, mains.fail).result(PATIENCE)
+        wait_for_generation(group, 0)
+    assert group.exit_code == 0
+
+
+def test_a_member_that_is_not_replaced_because_the_group_drains_sets_the_exit_code(
+    make_group: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopcore.group.supervisor.RESTART_EVERY", PATIENCE)
+    group = make_group(mains.fails_when_told, loops=1)
+    group.start()
+    group.run_on(0, mains.fail).result(PATIENCE)
+    while group.members[0].state != "ended":
+        pass
+    assert group.state == "running"
+    group.drain()
+    assert group.exit_code == 1
+
+
 def wait_for_generation(group: LoopGroup, index: int) -> None:
     """Ask until the replacement answers: each question ends, because a member that ends fails it."""
     while True:

@@ -186,7 +186,7 @@ def test_a_restarted_member_loses_no_connection(make_group: Make) -> None:
         number = port_of(group)
         old = [connected(number) for _ in range(10)]
         before = [asked(client) for client in old]
-        group._supervisor.ask_to_replace(1)  # type: ignore[union-attr] - without waiting for the old connections
+        group._supervisor.ask_to_replace(group._supervisor._hosts[1])  # type: ignore[union-attr] - without waiting for the old connections
         while not any(each.index == 1 and each.generation == 1 for each in group.members):
             with connected(number) as client:
                 asked(client)
@@ -206,6 +206,32 @@ def test_a_successor_that_fails_leaves_the_old_member(make_group: Make, tmp_path
         assert [(each.state, each.generation) for each in group.members] == [("running", 0)] * 2
         with connected(number) as client:
             asked(client)
+
+
+def test_a_member_that_is_asked_twice_to_end_is_replaced_once(make_group: Make) -> None:
+    """SIGTERM names a process, not the place of the member."""
+    with make_group(mains.serves) as group, connected(port_of(group, 1)) as client:
+        asked(client)
+        supervisor = group._supervisor
+        assert supervisor is not None
+        host = supervisor._hosts[1]
+        supervisor.ask_to_replace(host)
+        supervisor.ask_to_replace(host)
+        while group.members[1].generation == 0:
+            pass
+        supervisor.ask_to_replace(host)
+        client.close()
+        group.restart(1)  # after them
+        assert group.members[1].generation == 2
+
+
+def test_a_successor_that_is_never_ready_does_not_keep_other_members_from_being_replaced(make_group: Make) -> None:
+    with make_group(mains.serves_once_at_0, drain_timeout=0.0) as group:
+        supervisor = group._supervisor
+        assert supervisor is not None
+        supervisor.ask_to_replace(supervisor._hosts[0])
+        supervisor.call(supervisor.restart(1, PATIENCE)).result(PATIENCE)
+        assert [each.generation for each in group.members] == [0, 1]
 
 
 def test_restart_waits_for_the_old_member(make_group: Make) -> None:

@@ -141,7 +141,7 @@ class ProcessHost(Host):
         elif name == "release":
             self.needs.release(self.index, *arguments)
         elif name == "replace":
-            self.needs.ask_to_replace(self.index)
+            self.needs.ask_to_replace(self)
         elif name == "run_on":
             return self.needs.run_on(*arguments)
         return None
