@@ -104,6 +104,7 @@ def test_a_group_goes_on_while_its_only_member_is_replaced(make_group: Make) -> 
     with make_group(mains.fails_when_told, loops=1) as group:
         group.run_on(0, mains.fail).result(PATIENCE)
         wait_for_generation(group, 0)
+        assert group.stats().members[0].responsive
     assert group.exit_code == 0
 
 
