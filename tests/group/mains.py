@@ -96,6 +96,14 @@ async def fails_when_told(member: Member) -> None:
         raise ValueError("told to fail")
 
 
+async def member_0_returns_when_told(member: Member) -> None:
+    try:
+        await fails_when_told(member)
+    except ValueError:
+        if member.index:
+            raise
+
+
 def fail() -> None:
     current_member().told.set_result(None)  # type: ignore[attr-defined]
 
@@ -154,6 +162,29 @@ async def serves_once_at_0(member: Member) -> None:
     if member.index == 0 and member.generation:
         await asyncio.Event().wait()
     await serves(member)
+
+
+async def serves_two_at_once(member: Member) -> None:
+    """The same, with calls at the same time."""
+    servers[member.index], _ = await asyncio.gather(
+        *(member.create_server(lambda: Named(member.index), "127.0.0.1", 0) for _ in range(2))
+    )
+    await member.draining()
+
+
+async def number_of_next_server() -> int:
+    """Open a server and close it."""
+    member = current_member()
+    server = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    server.close()
+    return server.number
+
+
+async def open_servers(count: int) -> list[bool]:
+    """Open servers, and return which of them hand over."""
+    member = current_member()
+    made = [await member.create_server(lambda: Named(member.index), "127.0.0.1", 0) for _ in range(count)]
+    return [each._give is not None for each in made]
 
 
 def dies() -> None:
