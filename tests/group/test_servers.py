@@ -12,6 +12,7 @@ import pytest
 
 from loopcore import UsageError
 from loopcore.group import LoopGroup, MemberFailedError
+from loopcore.group.load import SERVERS
 from tests.group import mains
 from tests.group.mains import PATIENCE, asked, connected
 
@@ -98,6 +99,35 @@ def test_a_socket_that_the_program_has_can_be_served(make_group: Make) -> None:
 def test_equal_servers_of_one_member_are_different_servers(make_group: Make) -> None:
     with make_group(mains.serves_two) as group:
         assert port_of(group, 0) == port_of(group, 1)
+
+
+def test_equal_servers_that_are_made_at_once_are_different_servers(make_group: Make) -> None:
+    with make_group(mains.serves_two_at_once) as group, connected(port_of(group)) as client:
+        assert asked(client) in (0, 1)
+
+
+def test_the_numbers_of_closed_servers_are_used_again(make_group: Make) -> None:
+    with make_group(mains.only_waits) as group:
+        numbers = [group.run_on(0, mains.number_of_next_server).result(PATIENCE) for _ in range(2 * SERVERS)]
+    assert numbers == [*range(SERVERS)] * 2
+
+
+def test_servers_beyond_those_that_can_hand_over_serve_what_they_accept(make_group: Make) -> None:
+    with make_group(mains.only_waits) as group:
+        assert group.run_on(0, mains.open_servers, SERVERS + 2).result(PATIENCE) == [True] * SERVERS + [False] * 2
+
+
+def test_connections_of_a_closed_server_may_finish_when_its_number_is_used_again(make_group: Make) -> None:
+    with make_group(mains.serves, loops=1) as group:
+        client = connected(port_of(group))
+        asked(client)
+        group.run_on(0, mains.close_server).result(PATIENCE)
+        numbers = [group.run_on(0, mains.number_of_next_server).result(PATIENCE) for _ in range(SERVERS)]
+        assert numbers[-1] == 0
+        group.request_drain()
+        assert asked(client) == 0
+        client.close()
+        assert group.wait(PATIENCE)
 
 
 def test_a_port_that_is_taken_is_an_error(make_group: Make) -> None:
