@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import ssl
+import stat
 import threading
 from typing import Any
 
@@ -12,6 +13,9 @@ from loopcore.group import GroupServer, Member, current_member
 
 PATIENCE = 30.0
 """Seconds until a test is given up; nothing takes nearly that long unless it hangs."""
+
+mask_at_import = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if hasattr(signal, "pthread_sigmask") else set()
+"""The signals that were blocked when this process imported the program."""
 
 servers: dict[int, GroupServer] = {}
 """The server of each member of this process, by index."""
@@ -92,6 +96,14 @@ async def fails_when_told(member: Member) -> None:
         raise ValueError("told to fail")
 
 
+async def member_0_returns_when_told(member: Member) -> None:
+    try:
+        await fails_when_told(member)
+    except ValueError:
+        if member.index:
+            raise
+
+
 def fail() -> None:
     current_member().told.set_result(None)  # type: ignore[attr-defined]
 
@@ -127,6 +139,52 @@ async def asks(other: int) -> int:
     """Ask another member for its index."""
     answer: int = await current_member().run_on(other, index)
     return answer
+
+
+def inheritable_sockets() -> list[int]:
+    """The sockets of this process that a child process would inherit."""
+    found = []
+    for fd in range(3, 256):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode) and os.get_inheritable(fd):
+                found.append(fd)
+        except OSError:
+            pass
+    return found
+
+
+def blocked_at_import() -> set[int]:
+    return {int(number) for number in mask_at_import}
+
+
+async def serves_once_at_0(member: Member) -> None:
+    """The successor of member 0 is never ready."""
+    if member.index == 0 and member.generation:
+        await asyncio.Event().wait()
+    await serves(member)
+
+
+async def serves_two_at_once(member: Member) -> None:
+    """The same, with calls at the same time."""
+    servers[member.index], _ = await asyncio.gather(
+        *(member.create_server(lambda: Named(member.index), "127.0.0.1", 0) for _ in range(2))
+    )
+    await member.draining()
+
+
+async def number_of_next_server() -> int:
+    """Open a server and close it."""
+    member = current_member()
+    server = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    server.close()
+    return server.number
+
+
+async def open_servers(count: int) -> list[bool]:
+    """Open servers, and return which of them hand over."""
+    member = current_member()
+    made = [await member.create_server(lambda: Named(member.index), "127.0.0.1", 0) for _ in range(count)]
+    return [each._give is not None for each in made]
 
 
 def dies() -> None:

@@ -100,6 +100,34 @@ def test_a_member_that_fails_is_replaced(make_group: Make, caplog: pytest.LogCap
     assert "member 1 raised ValueError: told to fail; it is restarted" in caplog.text
 
 
+def test_a_group_goes_on_while_its_last_member_is_replaced(make_group: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopcore.group.supervisor.RESTART_EVERY", 2.0)
+    with make_group(mains.member_0_returns_when_told) as group:
+        group.run_on(1, mains.fail).result(PATIENCE)
+        while group.members[1].state != "ended":
+            pass
+        group.run_on(0, mains.fail).result(PATIENCE)
+        while group.members[0].state != "ended":
+            pass
+        wait_for_generation(group, 1)
+        assert group.stats().members[1].responsive
+    assert group.exit_code == 0
+
+
+def test_a_member_that_is_not_replaced_because_the_group_drains_sets_the_exit_code(
+    make_group: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopcore.group.supervisor.RESTART_EVERY", PATIENCE)
+    group = make_group(mains.fails_when_told, loops=1)
+    group.start()
+    group.run_on(0, mains.fail).result(PATIENCE)
+    while group.members[0].state != "ended":
+        pass
+    assert group.state == "running"
+    group.drain()
+    assert group.exit_code == 1
+
+
 def wait_for_generation(group: LoopGroup, index: int) -> None:
     """Ask until the replacement answers: each question ends, because a member that ends fails it."""
     while True:

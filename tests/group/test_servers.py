@@ -12,6 +12,7 @@ import pytest
 
 from loopcore import UsageError
 from loopcore.group import LoopGroup, MemberFailedError
+from loopcore.group.load import SERVERS
 from tests.group import mains
 from tests.group.mains import PATIENCE, asked, connected
 
@@ -35,6 +36,14 @@ def test_every_connection_can_be_given_to_another_member(make_group: Make) -> No
             assert each.taken_over == accepted_before
         for client in clients:
             client.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes")
+def test_children_of_a_member_process_inherit_no_socket() -> None:
+    with LoopGroup(mains.gives_all_away, loops=2, kind="processes") as group:
+        with connected(port_of(group)) as client:
+            index = asked(client)
+            assert group.run_on(index, mains.inheritable_sockets).result(PATIENCE) == []
 
 
 def test_connections_are_counted_until_they_are_closed(make_group: Make) -> None:
@@ -90,6 +99,35 @@ def test_a_socket_that_the_program_has_can_be_served(make_group: Make) -> None:
 def test_equal_servers_of_one_member_are_different_servers(make_group: Make) -> None:
     with make_group(mains.serves_two) as group:
         assert port_of(group, 0) == port_of(group, 1)
+
+
+def test_equal_servers_that_are_made_at_once_are_different_servers(make_group: Make) -> None:
+    with make_group(mains.serves_two_at_once) as group, connected(port_of(group)) as client:
+        assert asked(client) in (0, 1)
+
+
+def test_the_numbers_of_closed_servers_are_used_again(make_group: Make) -> None:
+    with make_group(mains.only_waits) as group:
+        numbers = [group.run_on(0, mains.number_of_next_server).result(PATIENCE) for _ in range(2 * SERVERS)]
+    assert numbers == [*range(SERVERS)] * 2
+
+
+def test_servers_beyond_those_that_can_hand_over_serve_what_they_accept(make_group: Make) -> None:
+    with make_group(mains.only_waits) as group:
+        assert group.run_on(0, mains.open_servers, SERVERS + 2).result(PATIENCE) == [True] * SERVERS + [False] * 2
+
+
+def test_connections_of_a_closed_server_may_finish_when_its_number_is_used_again(make_group: Make) -> None:
+    with make_group(mains.serves, loops=1) as group:
+        client = connected(port_of(group))
+        asked(client)
+        group.run_on(0, mains.close_server).result(PATIENCE)
+        numbers = [group.run_on(0, mains.number_of_next_server).result(PATIENCE) for _ in range(SERVERS)]
+        assert numbers[-1] == 0
+        group.request_drain()
+        assert asked(client) == 0
+        client.close()
+        assert group.wait(PATIENCE)
 
 
 def test_a_port_that_is_taken_is_an_error(make_group: Make) -> None:
@@ -178,7 +216,7 @@ def test_a_restarted_member_loses_no_connection(make_group: Make) -> None:
         number = port_of(group)
         old = [connected(number) for _ in range(10)]
         before = [asked(client) for client in old]
-        group._supervisor.ask_to_replace(1)  # type: ignore[union-attr] - without waiting for the old connections
+        group._supervisor.ask_to_replace(group._supervisor._hosts[1])  # type: ignore[union-attr] - without waiting for the old connections
         while not any(each.index == 1 and each.generation == 1 for each in group.members):
             with connected(number) as client:
                 asked(client)
@@ -198,6 +236,32 @@ def test_a_successor_that_fails_leaves_the_old_member(make_group: Make, tmp_path
         assert [(each.state, each.generation) for each in group.members] == [("running", 0)] * 2
         with connected(number) as client:
             asked(client)
+
+
+def test_a_member_that_is_asked_twice_to_end_is_replaced_once(make_group: Make) -> None:
+    """SIGTERM names a process, not the place of the member."""
+    with make_group(mains.serves) as group, connected(port_of(group, 1)) as client:
+        asked(client)
+        supervisor = group._supervisor
+        assert supervisor is not None
+        host = supervisor._hosts[1]
+        supervisor.ask_to_replace(host)
+        supervisor.ask_to_replace(host)
+        while group.members[1].generation == 0:
+            pass
+        supervisor.ask_to_replace(host)
+        client.close()
+        group.restart(1)  # after them
+        assert group.members[1].generation == 2
+
+
+def test_a_successor_that_is_never_ready_does_not_keep_other_members_from_being_replaced(make_group: Make) -> None:
+    with make_group(mains.serves_once_at_0, drain_timeout=0.0) as group:
+        supervisor = group._supervisor
+        assert supervisor is not None
+        supervisor.ask_to_replace(supervisor._hosts[0])
+        supervisor.call(supervisor.restart(1, PATIENCE)).result(PATIENCE)
+        assert [each.generation for each in group.members] == [0, 1]
 
 
 def test_restart_waits_for_the_old_member(make_group: Make) -> None:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from loopcore.group import LoopGroup
+from tests.group import mains
 from tests.group.mains import PATIENCE, asked, connected
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -147,6 +149,12 @@ def test_a_member_process_that_gets_sigterm_is_replaced(run: Callable[..., Progr
         assert asked(client) in (0, 1)
     program.process.send_signal(signal.SIGTERM)
     assert program.wait() == 0
+
+
+def test_signals_are_blocked_while_a_member_process_imports_the_program() -> None:
+    with LoopGroup(mains.only_waits, loops=2, kind="processes") as group:
+        for index in range(2):
+            assert {signal.SIGINT, signal.SIGTERM} <= group.run_on(index, mains.blocked_at_import).result(PATIENCE)
 
 
 def test_a_blocked_thread_does_not_keep_the_process(run: Callable[..., Program]) -> None:

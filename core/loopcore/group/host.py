@@ -32,8 +32,8 @@ class Needs(Protocol):
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Run a function on a member."""
 
-    def ask_to_replace(self, index: int) -> None:
-        """Begin to replace member `index`."""
+    def ask_to_replace(self, host: "Host") -> None:
+        """Begin to replace a member, unless it has been replaced."""
 
 
 class Host:

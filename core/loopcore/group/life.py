@@ -16,13 +16,14 @@ import os
 import socket
 import threading
 import time
+from functools import partial
 from ssl import SSLContext
 from typing import Any, Final
 
 from loopcore.group import member as members
 from loopcore.group.calls import Calls
 from loopcore.group.figures import MemberStats
-from loopcore.group.load import PERIOD, Load, LoadTable
+from loopcore.group.load import PERIOD, SERVERS, Load, LoadTable
 from loopcore.group.part import Link, ListenRequest, Part
 from loopcore.group.post import Post
 from loopcore.group.server import GroupServer, ProtocolFactory, reset
@@ -55,7 +56,8 @@ class Life:
         self._knows_draining = False
         self._is_replaced = False
         self._servers: dict[int, GroupServer] = {}
-        self._requests: dict[int, ListenRequest] = {}
+        self._ended_servers: list[GroupServer] = []  # whose numbers others have, and which have open connections
+        self._requests: set[ListenRequest] = set()  # of open servers, and of those that are being made
         self._early: list[tuple[int, int, socket.socket]] = []
         self._pulse: asyncio.TimerHandle | None = None
         self._meter: Meter | None = None
@@ -191,7 +193,12 @@ class Life:
     ) -> GroupServer:
         """Make this member's part of a server, on sockets of the group."""
         request = self._numbered(family, tuple(sorted(arguments.items())))
-        listening = await asyncio.wrap_future(self.link.listen(request))
+        self._requests.add(request)
+        try:
+            listening = await asyncio.wrap_future(self.link.listen(request))
+        except BaseException:
+            self._requests.discard(request)
+            raise
         number, sockets = listening.number, listening.sockets
         timeouts = {"ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": shutdown_timeout}
         for each in sockets:
@@ -202,13 +209,15 @@ class Life:
             protocol_factory,
             number=number,
             load=self._load,
-            give=self._post.give if hand_over and self.part.count > 1 else None,
+            give=self._post.give if hand_over and self.part.count > 1 and number < SERVERS else None,
             backlog=backlog,
             ssl=ssl,
             timeouts={name: value for name, value in timeouts.items() if value is not None},
-            released=self._released,
+            released=partial(self._released, request),
         )
-        self._servers[number], self._requests[number] = server, request
+        before = [*self._ended_servers, *filter(None, (self._servers.get(number),))]
+        self._ended_servers = [each for each in before if each.connections]
+        self._servers[number] = server
         early, self._early = self._early, []
         for each_early in early:
             self._arrived(*each_early)
@@ -220,15 +229,14 @@ class Life:
 
     def _numbered(self, family: str, arguments: tuple[tuple[str, Any], ...]) -> ListenRequest:
         """Return a request that differs from those of this member's open servers."""
-        used = set(self._requests.values())
         occurrence = 0
-        while (request := ListenRequest(family, arguments, occurrence)) in used:
+        while (request := ListenRequest(family, arguments, occurrence)) in self._requests:
             occurrence += 1
         return request
 
-    def _released(self, server: GroupServer) -> None:
-        if self._requests.pop(server.number, None) is not None:
-            self.link.release(server.number)
+    def _released(self, request: ListenRequest, server: GroupServer) -> None:
+        self._requests.discard(request)
+        self.link.release(server.number)
 
     def _arrived(self, sender: int, number: int, sock: socket.socket) -> None:
         """Serve a connection from another member."""
@@ -244,9 +252,12 @@ class Life:
 
     # The end
 
+    def _all_servers(self) -> list[GroupServer]:
+        return [*self._ended_servers, *self._servers.values()]
+
     async def _wait_for_connections(self) -> None:
         """Return when no connection is open, or at the cut."""
-        closed = [self.loop.create_task(server.wait_closed()) for server in self._servers.values()]
+        closed = [self.loop.create_task(server.wait_closed()) for server in self._all_servers()]
         cut = self.loop.create_task(self._is_cut.wait())
         try:
             waiting = set(closed)
@@ -270,9 +281,9 @@ class Life:
         self._post.close(replaced=self._is_replaced)
         for _, _, sock in self._early:
             reset(sock)
-        for server in self._servers.values():
+        for server in self._all_servers():
             server.abort_clients()
-        for server in self._servers.values():
+        for server in self._all_servers():
             await server.wait_closed()
         if not self._is_replaced:
             self._load.retire()

@@ -16,9 +16,11 @@ import os
 import socket
 import stat
 from collections.abc import Sequence
+from itertools import chain, count
 from typing import Any
 
 from loopcore.group.errors import GroupError
+from loopcore.group.load import SERVERS
 from loopcore.group.part import Listening, ListenRequest
 
 
@@ -66,6 +68,7 @@ class Listeners:
         self._count = count
         self._given = given
         self._making: dict[ListenRequest, asyncio.Task[ServerSockets]] = {}
+        self._numbers: set[int] = set()
         self._last = -1
         self._is_closed = False
         self._paths: dict[str, tuple[int, int]] = {}
@@ -76,8 +79,7 @@ class Listeners:
             raise GroupError("the group is ending and makes no more servers; see Member.is_draining")
         making = self._making.get(request)
         if making is None:
-            self._last += 1
-            making = asyncio.get_running_loop().create_task(self._make(self._last, request))
+            making = asyncio.get_running_loop().create_task(self._make(self._new_number(), request))
             self._making[request] = making
         try:
             server = await asyncio.shield(making)
@@ -121,11 +123,31 @@ class Listeners:
     def _close(self, request: ListenRequest, server: ServerSockets) -> None:
         server.close()
         del self._making[request]
+        self._numbers.discard(server.number)
         path = dict(request.arguments).get("path")
         if path is not None:
             remove_socket(path, self._paths.pop(path, None))
 
+    def _new_number(self) -> int:
+        """Return a free number; one below SERVERS if there is one, for only such servers can hand over.
+
+        Numbers come round as late as possible: a connection for a closed server may still be on its way.
+        """
+        following = ((self._last + step) % SERVERS for step in range(1, SERVERS + 1))
+        number = next(number for number in chain(following, count(SERVERS)) if number not in self._numbers)
+        if number < SERVERS:
+            self._last = number
+        self._numbers.add(number)
+        return number
+
     async def _make(self, number: int, request: ListenRequest) -> ServerSockets:
+        try:
+            return await self._bound(number, request)
+        except BaseException:
+            self._numbers.discard(number)
+            raise
+
+    async def _bound(self, number: int, request: ListenRequest) -> ServerSockets:
         arguments = dict(request.arguments)
         if request.family == "given":
             return ServerSockets(number, [None] * self._count, [self._given[arguments["sock_index"]].dup()])

@@ -25,7 +25,7 @@ MARGIN: Final = 0.1
 """A connection stays where it was accepted unless another score is lower by more: handing over costs a wake."""
 
 SERVERS: Final = 48
-"""How many servers of a group can hand over; a cell is a float, whose integers have 53 bits."""
+"""How many open servers of a group can hand over; a cell is a float, whose integers have 53 bits."""
 
 _BUSY, _STAMP, _CONNECTIONS, _SERVERS, _ACCEPTED, _GIVEN, _FIXED = range(7)
 

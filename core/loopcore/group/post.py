@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from loopcore.group.descriptors import receive
+
 CAPACITY: Final = 256
 """Connections that wait in the inbox of a thread. A full socket says so itself."""
 
@@ -142,7 +144,7 @@ class SocketPost:
 
     def _read_one(self) -> bool:
         try:
-            message, descriptors, _, _ = socket.recv_fds(self._receiver, _HEADER.size, 1)
+            message, descriptors = receive(self._receiver, _HEADER.size, 1)
         except (BlockingIOError, InterruptedError):
             return False
         if len(message) != _HEADER.size:  # the group's end is closed

@@ -77,6 +77,12 @@ def check_picklable(part: Part) -> None:
         ) from error
 
 
+def block_signals() -> None:
+    """Leave signals to the main thread. Processes that are started in this thread begin with the same mask."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+
 class ProcessHost(Host):
     """A member in a process."""
 
@@ -89,6 +95,8 @@ class ProcessHost(Host):
 
     def start(self) -> None:
         """Start the process, and the threads that read what it says and wait for its end."""
+        from multiprocessing import resource_tracker  # not on Windows
+
         ours, theirs = socket.socketpair()
         receiver, senders = self._shared.pairs[self.index][0], [pair[1] for pair in self._shared.pairs]
         self._process = multiprocessing.get_context("spawn").Process(
@@ -97,6 +105,8 @@ class ProcessHost(Host):
             name=f"loopcore member {self.index}",
         )
         try:
+            resource_tracker.ensure_running()  # first: starting it unblocks the signals in this thread
+            block_signals()
             self._process.start()
         except BaseException:
             ours.close()
@@ -131,7 +141,7 @@ class ProcessHost(Host):
         elif name == "release":
             self.needs.release(self.index, *arguments)
         elif name == "replace":
-            self.needs.ask_to_replace(self.index)
+            self.needs.ask_to_replace(self)
         elif name == "run_on":
             return self.needs.run_on(*arguments)
         return None
@@ -241,6 +251,8 @@ def run_member(
     part: Part, control: socket.socket, receiver: socket.socket, senders: Sequence[socket.socket], memory_fd: int
 ) -> None:
     """Run a member: the main function of its process."""
+    for sock in (control, receiver, *senders):  # multiprocessing leaves them inheritable
+        sock.set_inheritable(False)
     signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its child processes would inherit
     _, cells = map_cells(memory_fd, cells_of(part.count) * _CELL)
     os.close(memory_fd)

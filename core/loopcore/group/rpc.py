@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from loopcore.group.calls import settle
+from loopcore.group.descriptors import receive
 from loopcore.group.errors import MemberFailedError
 from loopcore.group.part import Listening
 
@@ -62,7 +63,7 @@ class Channel:
     def recv(self) -> tuple[bytes, list[int]] | None:
         """Wait for a message and its descriptors, which the caller closes; None at the end."""
         try:
-            header, descriptors, _, _ = socket.recv_fds(self._sock, _HEADER.size, DESCRIPTORS)
+            header, descriptors = receive(self._sock, _HEADER.size, DESCRIPTORS)
             header += self._exactly(_HEADER.size - len(header)) if header else b""
             if len(header) < _HEADER.size:
                 return None

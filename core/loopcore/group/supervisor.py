@@ -12,7 +12,6 @@ connections. The public methods of LoopGroup run these coroutines and wait for t
 import asyncio
 import concurrent.futures
 import logging
-import signal
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -27,7 +26,7 @@ from loopcore.group.listeners import Listeners
 from loopcore.group.load import LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import ThreadInbox
-from loopcore.group.processes import GRACE, ProcessHost, Shared
+from loopcore.group.processes import GRACE, ProcessHost, Shared, block_signals
 from loopcore.group.threads import ThreadHost
 from loopcore.runner import new_event_loop
 
@@ -47,7 +46,6 @@ class Supervisor:
         self.loop: asyncio.AbstractEventLoop = new_event_loop(plugins=())
         self.over = threading.Event()
         self.exit_code = 0
-        self.is_draining = False
         self._part = part
         self._on_failure = on_failure
         self._shared = Shared(part.count) if part.kind == "processes" else None
@@ -63,8 +61,14 @@ class Supervisor:
         self._calling = threading.RLock()  # a signal handler may interrupt `call` in the same thread
         self._takes_calls = True
         self._calls: set[concurrent.futures.Future[Any]] = set()
-        self._replacing = asyncio.Lock()
+        self._replacing = [asyncio.Lock() for _ in range(part.count)]
+        self._drain_begins = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="loopcore_supervisor", daemon=True)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the group ends. Thread: any."""
+        return self._drain_begins.is_set()
 
     # The thread
 
@@ -159,16 +163,19 @@ class Supervisor:
         action = "it is restarted" if restarts else "the group ends"
         logger.error("%s; %s", failure_of(host), action, exc_info=host.outcome.error)
         if restarts:
-            await asyncio.sleep(host.made_at + RESTART_EVERY - self.loop.time())
-            try:
-                async with self._replacing:
-                    if self._hosts[host.index] is host and not self.is_draining:
+            async with self._replacing[host.index]:
+                await first(self._drain_begins, timeout=max(0.0, host.made_at + RESTART_EVERY - self.loop.time()))
+                if self._hosts[host.index] is not host:
+                    return
+                try:
+                    if not self.is_draining:
                         self._hosts[host.index] = self._start_another(host)
-                return
-            except Exception:
-                logger.exception("member %d could not be restarted; the group ends", host.index)
+                        return
+                except Exception:
+                    logger.exception("member %d could not be restarted; the group ends", host.index)
         self.exit_code = self.exit_code or positive(host.outcome.exit_code)
-        self._begin(self.drain(self._part.drain_timeout))
+        if not self.is_draining:
+            self._begin(self.drain(self._part.drain_timeout))
 
     def _start_another(self, host: Host) -> Host:
         another = self._new_host(host.index, host.part.generation + 1)
@@ -185,14 +192,15 @@ class Supervisor:
         return [host for host in (*self._hosts, *self._extra) if not host.ended.is_set()]
 
     def _look_whether_over(self) -> None:
-        if not self._all():
+        if not self._all() and not any(lock.locked() for lock in self._replacing):
+            self._drain_begins.set()
             self._all_ended.set()
 
     # Ending
 
     async def drain(self, timeout: float) -> None:
         """End all members, each within `timeout` seconds and the grace."""
-        self.is_draining = True
+        self._drain_begins.set()
         hosts = self._all()
         for host in hosts:
             host.is_draining = True
@@ -206,7 +214,7 @@ class Supervisor:
 
     async def stop(self, timeout: float) -> None:
         """Cancel every `main`; a member that has not ended after `timeout` seconds is killed or reported."""
-        self.is_draining = True
+        self._drain_begins.set()
         hosts = self._all()
         for host in hosts:
             host.is_draining = True
@@ -257,42 +265,53 @@ class Supervisor:
 
     # Replacing
 
-    async def restart(self, index: int, timeout: float) -> None:
+    async def restart(self, index: int, timeout: float, only: Host | None = None) -> None:
         """Replace a member: its successor becomes ready, then it drains, within `timeout` seconds and the grace.
 
+        With `only`, nothing happens if that member has been replaced meanwhile.
         Raises MemberFailedError if the successor fails before it is ready; the member that was there continues.
         """
-        async with self._replacing:
-            if self.is_draining:
-                raise UsageError("the group is draining; a member can be restarted while the group runs")
-            old = self._hosts[index]
-            await self._ordered([old], "retire", (), ANSWER)
-            try:
-                new = self._start_another(old)
-                self._extra.add(new)
-                await first(new.ready, new.ended)
-                if new.outcome.exit_code and not new.ready.is_set():
-                    raise failure_of(new, "before it was ready")
-            except BaseException:
-                await self._ordered([old], "resume", (), ANSWER)
-                raise
-            self._hosts[index] = new
-            self._extra.discard(new)
-            if not old.ended.is_set():
-                self._extra.add(old)
-                old.is_draining = True
-        if not old.ended.is_set():
+        try:
+            async with self._replacing[index]:
+                old = await self._start_successor(index, only)
+        finally:
+            self._look_whether_over()
+        if old is not None and not old.ended.is_set():
             await self._end(old, self.loop.time() + timeout)
 
-    async def replace(self, index: int) -> None:
-        """Restart a member whose process was asked to end; log it if that fails."""
+    async def _start_successor(self, index: int, only: Host | None) -> Host | None:
+        """Put a successor in the place of a member when it is ready; return the member, None if it is not `only`."""
+        old = self._hosts[index]
+        if only is not None and old is not only:
+            return None
         if self.is_draining:
-            return
-        logger.info("member %d got SIGTERM; it is replaced", index)
+            raise UsageError("the group is draining; a member can be restarted while the group runs")
+        await self._ordered([old], "retire", (), ANSWER)
         try:
-            await self.restart(index, self._part.drain_timeout)
+            new = self._start_another(old)
+            self._extra.add(new)
+            await first(new.ready, new.ended)
+            if new.outcome.exit_code and not new.ready.is_set():
+                raise failure_of(new, "before it was ready")
+        except BaseException:
+            await self._ordered([old], "resume", (), ANSWER)
+            raise
+        self._hosts[index] = new
+        self._extra.discard(new)
+        if not old.ended.is_set():
+            self._extra.add(old)
+            old.is_draining = True
+        return old
+
+    async def replace(self, host: Host) -> None:
+        """Restart a member whose process was asked to end, unless it ends already; log it if that fails."""
+        if self.is_draining or self._hosts[host.index] is not host:
+            return
+        logger.info("member %d got SIGTERM; it is replaced", host.index)
+        try:
+            await self.restart(host.index, self._part.drain_timeout, host)
         except (GroupError, UsageError):
-            logger.exception("member %d could not be replaced; it continues", index)
+            logger.exception("member %d could not be replaced; it continues", host.index)
 
     # Requests
 
@@ -319,9 +338,9 @@ class Supervisor:
         """Give up a member's listening sockets. Thread: any."""
         self.loop.call_soon_threadsafe(self._listeners.release, index, number)
 
-    def ask_to_replace(self, index: int) -> None:
+    def ask_to_replace(self, host: Host) -> None:
         """Begin to replace a member. Thread: any."""
-        self.loop.call_soon_threadsafe(self._begin, self.replace(index))
+        self.loop.call_soon_threadsafe(self._begin, self.replace(host))
 
     async def stats(self, timeout: float) -> GroupStats:
         """Ask every member for its figures; for those that do not answer in time, return the last published ones."""
@@ -356,12 +375,6 @@ def failure_of(host: Host, when: str = "") -> MemberFailedError:
 def positive(code: int) -> int:
     """Return an exit code as a shell has it: 128 and the signal's number for a process that a signal has ended."""
     return code if code >= 0 else 128 - code
-
-
-def block_signals() -> None:
-    """Leave signals to the main thread. Processes that are started in this thread begin with the same mask."""
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 async def first(*events: asyncio.Event, timeout: float | None = None) -> bool:
