@@ -167,6 +167,7 @@ def test_a_unix_socket_is_served_and_removed(folder: Path) -> None:
     )
     assert process.stderr is not None
     assert "serving the Unix socket s with 1 loop" in process.stderr.readline()
+    assert (folder / "s").stat().st_mode & 0o777 == 0o666  # for the proxy, which is another user
     with socket.socket(socket.AF_UNIX) as client:
         before = os.getcwd()
         os.chdir(folder)  # such a path may have 107 bytes

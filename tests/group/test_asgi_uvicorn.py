@@ -257,3 +257,15 @@ async def test_a_startup_that_fails_under_an_older_uvicorn_is_the_same_exception
 def test_options_that_cannot_be_set_are_refused(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         on_uvicorn.check_options({name: 1})
+
+
+async def test_an_application_that_takes_any_arguments_is_not_taken_for_a_factory() -> None:
+    """Decorators often return such a function, and uvicorn calls what it can call without arguments."""
+    called: list[tuple[Any, ...]] = []
+
+    async def application(*arguments: Any) -> None:
+        called.append(arguments)
+
+    config = on_uvicorn.make_config(application, {"lifespan": "off"})
+    await config.loaded_app({"type": "lifespan"}, None, None)
+    assert [len(each) for each in called] == [3]

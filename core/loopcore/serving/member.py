@@ -5,7 +5,7 @@ import concurrent.futures
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -155,8 +155,15 @@ async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[A
         return [await member.loop.create_server(factory, sock=each.dup(), **how) for each in plan.sockets]
     with _explained(plan):
         if plan.uds is not None:
-            return [await member.create_unix_server(factory, plan.uds, **how)]
+            return [await _for_all_users(plan.uds, member.create_unix_server(factory, plan.uds, **how))]
         return [await member.create_server(factory, plan.host, plan.port, **how)]
+
+
+async def _for_all_users(path: str, making: Awaitable[Any]) -> Any:
+    """Let every user connect to a Unix socket, as uvicorn does: the proxy in front runs as another one."""
+    made = await making
+    os.chmod(path, 0o666)
+    return made
 
 
 @contextmanager
@@ -198,7 +205,8 @@ async def _descriptors(plan: Plan, member: Member) -> tuple[list[int], list[Any]
         return [os.dup(each.fileno()) for each in plan.sockets], list(plan.sockets)
     with _explained(plan):
         if plan.uds is not None:
-            listener = await member.create_unix_server(asyncio.Protocol, plan.uds, start_serving=False)
+            making = member.create_unix_server(asyncio.Protocol, plan.uds, start_serving=False)
+            listener = await _for_all_users(plan.uds, making)
         else:
             listener = await member.create_server(asyncio.Protocol, plan.host, plan.port, start_serving=False)
     sockets = listener.sockets

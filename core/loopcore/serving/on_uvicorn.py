@@ -60,9 +60,22 @@ def check_options(options: Mapping[str, Any]) -> None:
 def make_config(app: Any, options: Mapping[str, Any]) -> uvicorn.Config:
     """Return uvicorn's configuration for an application object, loaded. `options` are arguments of uvicorn.Config."""
     arguments = {"timeout_graceful_shutdown": LAST_WAIT, **options}
-    config = uvicorn.Config(app, loop="none", **arguments)
+    config = uvicorn.Config(_never_a_factory(app), loop="none", **arguments)
     config.load()
     return config
+
+
+def _never_a_factory(app: Any) -> Any:
+    """Return `app`, in a function if it can be called without arguments: uvicorn would take it for a factory."""
+    try:
+        inspect.signature(app).bind()
+    except (TypeError, ValueError):
+        return app
+
+    async def call(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope, receive, send)
+
+    return call
 
 
 class UvicornServer:
