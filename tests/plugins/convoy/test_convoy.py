@@ -270,6 +270,7 @@ def test_one_that_the_program_sets_meanwhile_stays() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # threads that other tests leave
 def test_a_forked_child_has_the_programs_interval(clocks: Clocks) -> None:
     async def main() -> int:
         await lowered(clocks)
