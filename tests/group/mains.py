@@ -166,9 +166,10 @@ async def serves_once_at_0(member: Member) -> None:
 
 async def serves_two_at_once(member: Member) -> None:
     """The same, with calls at the same time."""
-    servers[member.index], _ = await asyncio.gather(
+    servers[member.index], other = await asyncio.gather(
         *(member.create_server(lambda: Named(member.index), "127.0.0.1", 0) for _ in range(2))
     )
+    assert other.number != servers[member.index].number
     await member.draining()
 
 

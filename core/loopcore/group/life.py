@@ -73,7 +73,7 @@ class Life:
     async def _live(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._drain_begins, self._is_cut = asyncio.Event(), asyncio.Event()
-        self._load = Load(self._table, self.part.index)
+        self._load = Load(self._table, self.part.index, generation=self.part.generation)
         member = members.Member(self)
         members._here.member = member
         self._main = self.loop.create_task(self._run_main(member), name=f"main of member {self.part.index}")

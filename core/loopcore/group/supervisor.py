@@ -148,7 +148,7 @@ class Supervisor:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
             self._first_failed = self._first_failed or host
-            self._table.clear(host.index)
+            self._table.clear(host.index, host.part.generation)
             await self._failed(host)
         elif code:
             if not host.is_killed:  # which was reported
