@@ -188,6 +188,13 @@ async def open_servers(count: int) -> list[bool]:
     return [each._give is not None for each in made]
 
 
+async def serves_when_released_once(member: Member) -> None:
+    """The successor is never ready."""
+    if member.generation:
+        await asyncio.Event().wait()
+    await serves_when_released(member)
+
+
 def dies() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

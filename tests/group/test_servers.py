@@ -211,6 +211,22 @@ def test_connections_that_wait_to_be_accepted_are_served(make_group: Make) -> No
         assert group.exit_code == 0
 
 
+def test_a_drain_during_a_restart_serves_connections_that_wait_to_be_accepted(make_group: Make) -> None:
+    with make_group(mains.serves_when_released_once, loops=1) as group:
+        clients = [connected(port_of(group)) for _ in range(10)]
+        supervisor = group._supervisor
+        assert supervisor is not None
+        supervisor.ask_to_replace(supervisor._hosts[0])
+        while not any(host.began.is_set() for host in list(supervisor._extra)):
+            pass
+        group.request_drain(timeout=PATIENCE)
+        assert {asked(client) for client in clients} == {0}
+        for client in clients:
+            client.close()
+        assert group.wait(PATIENCE)
+        assert group.exit_code == 0
+
+
 def test_a_restarted_member_loses_no_connection(make_group: Make) -> None:
     with make_group(mains.serves) as group:
         number = port_of(group)

@@ -139,7 +139,9 @@ class Life:
         self._post.close(replaced=True)
 
     def resume(self) -> None:
-        """Take the place back: the replacement has failed."""
+        """Take the place back: the replacement has failed, or is not ready and the group drains."""
+        if not self._is_replaced or self.is_draining:
+            return
         self._is_replaced = False
         self._load.resume()
         self._post.open(self.loop, self._arrived)

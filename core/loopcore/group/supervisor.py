@@ -202,9 +202,13 @@ class Supervisor:
         """End all members, each within `timeout` seconds and the grace."""
         self._drain_begins.set()
         hosts = self._all()
+        successors = [host for host in self._extra if not host.is_draining]
         for host in hosts:
             host.is_draining = True
         deadline = self.loop.time() + timeout
+        # A successor that is not ready has no servers: the member that it was to replace serves what waits.
+        await self._ordered(successors, "retire", (), min(timeout, ANSWER))
+        await self._ordered([host for host in self._hosts if host.is_retired], "resume", (), min(timeout, ANSWER))
         await self._ordered(hosts, "keep", (), min(timeout, ANSWER))
         await self._ordered(hosts, "drain", (timeout,), min(timeout, ANSWER))
         # The members have served what waited in the queues. A client that comes later is refused, and need not wait.
@@ -284,16 +288,18 @@ class Supervisor:
         old = self._hosts[index]
         if only is not None and old is not only:
             return None
-        if self.is_draining:
-            raise UsageError("the group is draining; a member can be restarted while the group runs")
+        self._refuse_if_draining()
+        old.is_retired = True
         await self._ordered([old], "retire", (), ANSWER)
         try:
+            self._refuse_if_draining()
             new = self._start_another(old)
             self._extra.add(new)
             await first(new.ready, new.ended)
             if new.outcome.exit_code and not new.ready.is_set():
                 raise failure_of(new, "before it was ready")
         except BaseException:
+            old.is_retired = False
             await self._ordered([old], "resume", (), ANSWER)
             raise
         self._hosts[index] = new
@@ -302,6 +308,10 @@ class Supervisor:
             self._extra.add(old)
             old.is_draining = True
         return old
+
+    def _refuse_if_draining(self) -> None:
+        if self.is_draining:
+            raise UsageError("the group is draining; a member can be restarted while the group runs")
 
     async def replace(self, host: Host) -> None:
         """Restart a member whose process was asked to end, unless it ends already; log it if that fails."""
