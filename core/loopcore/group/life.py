@@ -240,8 +240,11 @@ class Life:
         self._requests.discard(request)
         self.link.release(server.number)
 
-    def _arrived(self, sender: int, number: int, sock: socket.socket) -> None:
-        """Serve a connection from another member."""
+    def _arrived(self, sender: int, number: int, sock: socket.socket | None) -> None:
+        """Serve a connection from another member; None was lost, and is on its way no longer."""
+        if sock is None:
+            self._load.take(sender)
+            return
         server = self._servers.get(number)
         if server is not None:  # also a closed one: the connection was given while it was open
             self._load.take(sender)
