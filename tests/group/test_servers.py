@@ -1,6 +1,7 @@
 """Servers of a group: one port, connections that go to another member, and their end."""
 
 import asyncio
+import errno
 import socket
 import ssl
 import sys
@@ -13,6 +14,7 @@ import pytest
 from loopcore import UsageError
 from loopcore.group import LoopGroup, MemberFailedError
 from loopcore.group.load import SERVERS
+from loopcore.group.server import reset
 from tests.group import mains
 from tests.group.mains import PATIENCE, asked, connected
 
@@ -321,6 +323,16 @@ def test_a_blocked_thread_is_reported(caplog: pytest.LogCaptureFixture, monkeypa
     assert group.exit_code == 1
     assert "is left behind" in caplog.text
     mains.released.set()
+
+
+def test_a_reset_closes_the_socket_also_where_it_cannot_be_a_reset() -> None:
+    class Refusing(socket.socket):
+        def setsockopt(self, *arguments: object) -> None:  # type: ignore[override]
+            raise OSError(errno.EINVAL, "the client has closed")
+
+    sock = Refusing()
+    reset(sock)
+    assert sock.fileno() < 0
 
 
 def test_a_connection_is_handed_over_before_its_handshake(make_group: Make, tmp_path: Path) -> None:

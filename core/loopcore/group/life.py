@@ -281,17 +281,21 @@ class Life:
             self._pulse.cancel()
         if self._meter is not None:
             self._meter.stop()
-        for server in self._servers.values():
-            server.leave()
-        self._post.close(replaced=self._is_replaced)
-        for _, _, sock in self._early:
-            reset(sock)
-        for server in self._all_servers():
-            server.abort_clients()
-        for server in self._all_servers():
-            await server.wait_closed()
-        if not self._is_replaced:
-            self._load.retire()
+        try:
+            for server in self._servers.values():
+                server.leave()
+            self._post.close(replaced=self._is_replaced)
+            for _, _, sock in self._early:
+                reset(sock)
+        finally:
+            try:
+                for server in self._all_servers():
+                    server.abort_clients()
+                for server in self._all_servers():
+                    await server.wait_closed()
+            finally:
+                if not self._is_replaced:
+                    self._load.retire()
 
     # How busy the loop is
 
