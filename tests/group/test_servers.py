@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import socket
 import ssl
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from loopcore import UsageError
-from loopcore.group import LoopGroup, MemberFailedError
+from loopcore.group import GroupError, LoopGroup, MemberFailedError
 from loopcore.group.load import SERVERS
 from loopcore.group.server import reset
 from tests.group import mains
@@ -302,7 +303,26 @@ def test_a_killed_process_is_replaced_and_its_port_continues(caplog: pytest.LogC
         for _ in range(10):
             with connected(number) as client:
                 asked(client)
-    assert "member 1 was ended by signal 9; it is restarted" in caplog.text
+    assert "member 1 was killed by signal 9; it is restarted" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files in memory")
+def test_processes_need_no_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.TemporaryFile", no_directory)
+    with LoopGroup(mains.only_waits, loops=2, kind="processes") as group:
+        assert group.stats().total.responsive
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes")
+def test_without_files_in_memory_a_missing_temporary_directory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.memfd_create", raising=False)
+    monkeypatch.setattr("tempfile.TemporaryFile", no_directory)
+    with pytest.raises(GroupError, match="set TMPDIR"):
+        LoopGroup(mains.only_waits, loops=2, kind="processes").start()
+
+
+def no_directory() -> None:
+    raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes")

@@ -156,7 +156,7 @@ class SocketPost:
             return False
         sender, number = _HEADER.unpack(message)
         assert self._deliver is not None
-        # There is no descriptor if this process may open no more: the connection is reset.
+        # Without a descriptor the connection was reset: this process may open no more.
         self._deliver(sender, number, socket.socket(fileno=descriptors[0]) if descriptors else None)
         return True
 

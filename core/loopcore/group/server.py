@@ -328,6 +328,6 @@ def reset(sock: socket.socket) -> None:
         linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        except OSError:  # macOS refuses it once the client has closed: there is nobody to tell
+        except OSError:  # macOS refuses it once the client has closed
             pass
     sock.close()

@@ -43,12 +43,12 @@ class Supervisor:
     """The state of a running group. Thread: its own loop's, unless a method says otherwise."""
 
     def __init__(self, part: Part, on_failure: str, sockets: Sequence[socket.socket]) -> None:
+        self._shared = Shared(part.count) if part.kind == "processes" else None
         self.loop: asyncio.AbstractEventLoop = new_event_loop(plugins=())
         self.over = threading.Event()
         self.exit_code = 0
         self._part = part
         self._on_failure = on_failure
-        self._shared = Shared(part.count) if part.kind == "processes" else None
         cells: Any = [0.0] * cells_of(part.count)
         self._table = LoadTable(cells, part.count) if self._shared is None else self._shared.table
         self._inboxes: list[ThreadInbox | None] = [None] * part.count
@@ -211,7 +211,8 @@ class Supervisor:
         await self._ordered([host for host in self._hosts if host.is_retired], "resume", (), min(timeout, ANSWER))
         await self._ordered(hosts, "keep", (), min(timeout, ANSWER))
         await self._ordered(hosts, "drain", (timeout,), min(timeout, ANSWER))
-        # The members have served what waited in the queues. A client that comes later is refused, and need not wait.
+        # Members that answered have served what waited in their queues and closed their copies. Until this, the group's
+        # copies let clients connect; connections that wait there then are reset, and clients that come later are refused.
         self._listeners.close()
         await asyncio.gather(*(self._end(host, deadline) for host in hosts))
         self._look_whether_over()
@@ -369,12 +370,12 @@ class Supervisor:
 
 
 def failure_of(host: Host, when: str = "") -> MemberFailedError:
-    """Return what is to be said of a member that has failed."""
+    """Return the error that describes how a member failed."""
     code, error = host.outcome
     if error is not None:
         how = f"raised {type(error).__name__}: {error}"
     elif code < 0:
-        how = f"was ended by signal {-code}"
+        how = f"was killed by signal {-code}"
     else:
         how = f"ended with exit code {code}"
     failure = MemberFailedError(f"member {host.index} {how}{' ' + when if when else ''}")
