@@ -212,7 +212,7 @@ class Supervisor:
         await self._ordered(hosts, "keep", (), min(timeout, ANSWER))
         await self._ordered(hosts, "drain", (timeout,), min(timeout, ANSWER))
         # Members that answered have served what waited in their queues and closed their copies. Until this, the group's
-        # copies let clients connect; connections that wait there then are reset, and clients that come later are refused.
+        # copies let clients connect; connections that wait there are reset, and clients that come later are refused.
         self._listeners.close()
         await asyncio.gather(*(self._end(host, deadline) for host in hosts))
         self._look_whether_over()
