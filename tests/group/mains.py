@@ -166,9 +166,10 @@ async def serves_once_at_0(member: Member) -> None:
 
 async def serves_two_at_once(member: Member) -> None:
     """The same, with calls at the same time."""
-    servers[member.index], _ = await asyncio.gather(
+    servers[member.index], other = await asyncio.gather(
         *(member.create_server(lambda: Named(member.index), "127.0.0.1", 0) for _ in range(2))
     )
+    assert other.number != servers[member.index].number
     await member.draining()
 
 
@@ -185,6 +186,13 @@ async def open_servers(count: int) -> list[bool]:
     member = current_member()
     made = [await member.create_server(lambda: Named(member.index), "127.0.0.1", 0) for _ in range(count)]
     return [each._give is not None for each in made]
+
+
+async def serves_when_released_once(member: Member) -> None:
+    """The successor is never ready."""
+    if member.generation:
+        await asyncio.Event().wait()
+    await serves_when_released(member)
 
 
 def dies() -> None:

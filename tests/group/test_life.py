@@ -8,6 +8,7 @@ import pytest
 
 from loopcore import UsageError
 from loopcore.group import LoopGroup, MemberFailedError
+from loopcore.group.supervisor import Supervisor
 from tests.group import mains
 from tests.group.mains import PATIENCE
 
@@ -126,6 +127,22 @@ def test_a_member_that_is_not_replaced_because_the_group_drains_sets_the_exit_co
     assert group.state == "running"
     group.drain()
     assert group.exit_code == 1
+
+
+def test_a_drain_that_is_requested_while_the_group_starts_ends_it(
+    make_group: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a signal handler does: it may interrupt `run` anywhere."""
+    group = make_group(mains.only_waits)
+    begin = Supervisor.begin
+
+    def begin_and_drain(supervisor: Supervisor) -> None:
+        group.request_drain()
+        begin(supervisor)
+        assert supervisor.over.wait(PATIENCE)
+
+    monkeypatch.setattr(Supervisor, "begin", begin_and_drain)
+    assert group.run() == 0
 
 
 def wait_for_generation(group: LoopGroup, index: int) -> None:

@@ -111,7 +111,7 @@ def test_a_retired_member_gives_nothing_and_publishes_nothing() -> None:
     old.offer(SERVER, True)
     opened(old, 5)
     old.retire()
-    new = Load(table, 0, Clock())
+    new = Load(table, 0, Clock(), generation=1)
     new.report(0.0)
     new.offer(SERVER, True)
     old.opened()
@@ -120,6 +120,36 @@ def test_a_retired_member_gives_nothing_and_publishes_nothing() -> None:
     opened(other, 2)
     assert other.choose(SERVER) == 0
     assert table.figures(0)[1] == 0
+
+
+def test_a_member_that_retires_late_leaves_the_row_to_its_successor() -> None:
+    """Its loop was blocked when it was asked to."""
+    table = LoadTable([0.0] * cells_of(2), 2)
+    old, other = Load(table, 0, Clock()), Load(table, 1, Clock())
+    opened(old, 5)
+    new = Load(table, 0, Clock(), generation=1)
+    new.report(0.5)
+    new.offer(SERVER, True)
+    opened(new, 1)
+    old.report(1.0)
+    opened(old, 1)
+    old.retire()
+    table.clear(0, 0)  # as the group does when the old member's process has died
+    assert table.figures(0)[:2] == (0.5, 1)
+    other.offer(SERVER, True)
+    opened(other, 4)
+    assert other.choose(SERVER) == 0
+
+
+def test_a_member_whose_successor_failed_publishes_again() -> None:
+    table = LoadTable([0.0] * cells_of(2), 2)
+    old = Load(table, 0, Clock())
+    opened(old, 2)
+    old.retire()
+    Load(table, 0, Clock(), generation=1).retire()
+    old.resume()
+    opened(old, 1)
+    assert table.figures(0)[1] == 3
 
 
 def test_totals_belong_to_the_place() -> None:

@@ -90,6 +90,18 @@ def test_a_closed_inbox_of_a_thread_refuses(loop: asyncio.AbstractEventLoop) -> 
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="descriptors between processes")
+def test_a_connection_that_the_receiver_cannot_open_is_reported(loop: asyncio.AbstractEventLoop) -> None:
+    """The system drops descriptors that a process has no room for, and delivers the rest of the message."""
+    (_, taker), close = in_processes()
+    arrived: asyncio.Future[tuple[int, int, socket.socket | None]] = loop.create_future()
+    taker.open(loop, lambda *what: arrived.set_result(what))
+    taker._senders[1].send(post._HEADER.pack(0, 7))  # type: ignore[attr-defined]
+    assert loop.run_until_complete(arrived) == (0, 7, None)
+    taker.close(replaced=False)
+    close()
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="descriptors between processes")
 def test_what_is_on_its_way_waits_for_the_replacement(loop: asyncio.AbstractEventLoop) -> None:
     pairs = socket_pairs(2)
     senders = [pair[1] for pair in pairs]

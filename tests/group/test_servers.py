@@ -1,6 +1,8 @@
 """Servers of a group: one port, connections that go to another member, and their end."""
 
 import asyncio
+import errno
+import os
 import socket
 import ssl
 import sys
@@ -11,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from loopcore import UsageError
-from loopcore.group import LoopGroup, MemberFailedError
+from loopcore.group import GroupError, LoopGroup, MemberFailedError
 from loopcore.group.load import SERVERS
+from loopcore.group.server import reset
 from tests.group import mains
 from tests.group.mains import PATIENCE, asked, connected
 
@@ -211,6 +214,22 @@ def test_connections_that_wait_to_be_accepted_are_served(make_group: Make) -> No
         assert group.exit_code == 0
 
 
+def test_a_drain_during_a_restart_serves_connections_that_wait_to_be_accepted(make_group: Make) -> None:
+    with make_group(mains.serves_when_released_once, loops=1) as group:
+        clients = [connected(port_of(group)) for _ in range(10)]
+        supervisor = group._supervisor
+        assert supervisor is not None
+        supervisor.ask_to_replace(supervisor._hosts[0])
+        while not any(host.began.is_set() for host in list(supervisor._extra)):
+            pass
+        group.request_drain(timeout=PATIENCE)
+        assert {asked(client) for client in clients} == {0}
+        for client in clients:
+            client.close()
+        assert group.wait(PATIENCE)
+        assert group.exit_code == 0
+
+
 def test_a_restarted_member_loses_no_connection(make_group: Make) -> None:
     with make_group(mains.serves) as group:
         number = port_of(group)
@@ -284,7 +303,26 @@ def test_a_killed_process_is_replaced_and_its_port_continues(caplog: pytest.LogC
         for _ in range(10):
             with connected(number) as client:
                 asked(client)
-    assert "member 1 was ended by signal 9; it is restarted" in caplog.text
+    assert "member 1 was killed by signal 9; it is restarted" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files in memory")
+def test_processes_need_no_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.TemporaryFile", no_directory)
+    with LoopGroup(mains.only_waits, loops=2, kind="processes") as group:
+        assert group.stats().total.responsive
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes")
+def test_without_files_in_memory_a_missing_temporary_directory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.memfd_create", raising=False)
+    monkeypatch.setattr("tempfile.TemporaryFile", no_directory)
+    with pytest.raises(GroupError, match="set TMPDIR"):
+        LoopGroup(mains.only_waits, loops=2, kind="processes").start()
+
+
+def no_directory() -> None:
+    raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes")
@@ -305,6 +343,16 @@ def test_a_blocked_thread_is_reported(caplog: pytest.LogCaptureFixture, monkeypa
     assert group.exit_code == 1
     assert "is left behind" in caplog.text
     mains.released.set()
+
+
+def test_a_reset_closes_the_socket_also_where_it_cannot_be_a_reset() -> None:
+    class Refusing(socket.socket):
+        def setsockopt(self, *arguments: object) -> None:  # type: ignore[override]
+            raise OSError(errno.EINVAL, "the client has closed")
+
+    sock = Refusing()
+    reset(sock)
+    assert sock.fileno() < 0
 
 
 def test_a_connection_is_handed_over_before_its_handshake(make_group: Make, tmp_path: Path) -> None:

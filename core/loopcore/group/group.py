@@ -120,10 +120,13 @@ class LoopGroup:
             raise UsageError("the group was started before; make another LoopGroup")
         if self._part.kind == "processes":
             check_picklable(self._part)
-        self._supervisor = Supervisor(self._part, self._on_failure, self._sockets)
-        self._supervisor.begin()
+        supervisor = Supervisor(self._part, self._on_failure, self._sockets)
+        # Posted before anybody can ask the group to drain: a signal that arrives from here on finds its members.
+        starting = supervisor.call(supervisor.start(until_ready))
+        self._supervisor = supervisor
+        supervisor.begin()
         atexit.register(self.stop)
-        return self._supervisor.call(self._supervisor.start(until_ready))
+        return starting
 
     def __enter__(self) -> "LoopGroup":
         self.start()

@@ -48,6 +48,7 @@ class Host:
         self.outcome = Outcome(0, None)
         self.is_draining = False
         self.is_killed = False
+        self.is_retired = False  # a successor starts or has started
         self.made_at: float = needs.loop.time()
         self.pid = 0
         self.thread_id = 0

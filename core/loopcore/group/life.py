@@ -73,7 +73,7 @@ class Life:
     async def _live(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._drain_begins, self._is_cut = asyncio.Event(), asyncio.Event()
-        self._load = Load(self._table, self.part.index)
+        self._load = Load(self._table, self.part.index, generation=self.part.generation)
         member = members.Member(self)
         members._here.member = member
         self._main = self.loop.create_task(self._run_main(member), name=f"main of member {self.part.index}")
@@ -139,7 +139,9 @@ class Life:
         self._post.close(replaced=True)
 
     def resume(self) -> None:
-        """Take the place back: the replacement has failed."""
+        """Take the place back: the replacement has failed, or is not ready and the group drains."""
+        if not self._is_replaced or self.is_draining:
+            return
         self._is_replaced = False
         self._load.resume()
         self._post.open(self.loop, self._arrived)
@@ -238,8 +240,11 @@ class Life:
         self._requests.discard(request)
         self.link.release(server.number)
 
-    def _arrived(self, sender: int, number: int, sock: socket.socket) -> None:
-        """Serve a connection from another member."""
+    def _arrived(self, sender: int, number: int, sock: socket.socket | None) -> None:
+        """Serve a connection from another member; None was lost, and is on its way no longer."""
+        if sock is None:
+            self._load.take(sender)
+            return
         server = self._servers.get(number)
         if server is not None:  # also a closed one: the connection was given while it was open
             self._load.take(sender)
@@ -276,17 +281,21 @@ class Life:
             self._pulse.cancel()
         if self._meter is not None:
             self._meter.stop()
-        for server in self._servers.values():
-            server.leave()
-        self._post.close(replaced=self._is_replaced)
-        for _, _, sock in self._early:
-            reset(sock)
-        for server in self._all_servers():
-            server.abort_clients()
-        for server in self._all_servers():
-            await server.wait_closed()
-        if not self._is_replaced:
-            self._load.retire()
+        try:
+            for server in self._servers.values():
+                server.leave()
+            self._post.close(replaced=self._is_replaced)
+            for _, _, sock in self._early:
+                reset(sock)
+        finally:
+            try:
+                for server in self._all_servers():
+                    server.abort_clients()
+                for server in self._all_servers():
+                    await server.wait_closed()
+            finally:
+                if not self._is_replaced:
+                    self._load.retire()
 
     # How busy the loop is
 

@@ -2,7 +2,8 @@
 
 A row holds what the choice needs: how busy the loop was, how many connections are open, which servers it has, and how
 many connections have arrived from each of the others. Only its member writes a row, and a cell is one number, so
-nothing is locked. Threads share a list, processes share memory; both are read and written by index.
+nothing is locked. The row says which generation of the member that is, and one that was replaced leaves it alone.
+Threads share a list, processes share memory; both are read and written by index.
 
 **The choice.** The score of a member is its utilization, 0.0 to 1.0, plus its connections divided by the average of all
 members. The lowest score is the least to do. Connections weigh in at once, utilization a tenth of a second later: by
@@ -27,7 +28,7 @@ MARGIN: Final = 0.1
 SERVERS: Final = 48
 """How many open servers of a group can hand over; a cell is a float, whose integers have 53 bits."""
 
-_BUSY, _STAMP, _CONNECTIONS, _SERVERS, _ACCEPTED, _GIVEN, _FIXED = range(7)
+_BUSY, _STAMP, _CONNECTIONS, _SERVERS, _GENERATION, _ACCEPTED, _GIVEN, _FIXED = range(8)
 
 
 class Cells(Protocol):
@@ -50,10 +51,23 @@ class LoadTable:
         self.count = count
         self._width = _FIXED + count
 
-    def clear(self, index: int) -> None:
-        """Clear the row of a member. Totals stay: they belong to the place, and continue with its next member."""
-        for cell in (_BUSY, _STAMP, _CONNECTIONS, _SERVERS):
-            self.write(index, cell, 0.0)
+    def begin(self, index: int, generation: int) -> None:
+        """Give the row of a place to a member."""
+        self.write(index, _GENERATION, generation)
+        self.clear(index, generation)
+
+    def clear(self, index: int, generation: int) -> None:
+        """Clear the row of a member, unless the place has a successor.
+
+        Totals stay: they belong to the place, and continue with its next member.
+        """
+        if self.belongs_to(index, generation):
+            for cell in (_BUSY, _STAMP, _CONNECTIONS, _SERVERS):
+                self.write(index, cell, 0.0)
+
+    def belongs_to(self, index: int, generation: int) -> bool:
+        """Return whether the member that has the row of a place is of this generation."""
+        return self.read(index, _GENERATION) == generation
 
     def read(self, index: int, cell: int) -> float:
         """Return one number of a row."""
@@ -78,9 +92,12 @@ class LoadTable:
 class Load:
     """One member's row, and its view of the others. Thread: the member's loop."""
 
-    def __init__(self, table: LoadTable, index: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, table: LoadTable, index: int, clock: Callable[[], float] = time.monotonic, generation: int = 0
+    ) -> None:
         self._table = table
         self._index = index
+        self._generation = generation
         self._clock = clock
         self._sent = [0] * table.count
         self._seen = [int(table.read(other, _FIXED + index)) for other in range(table.count)]
@@ -90,21 +107,22 @@ class Load:
         self.accepted = int(table.read(index, _ACCEPTED))
         self.handed_over = int(table.read(index, _GIVEN))
         self.utilization = 0.0
-        table.clear(index)
+        table.begin(index, generation)
 
     def retire(self) -> None:
         """Stop publishing: the row belongs to the member that replaces this one. `choose` keeps every connection."""
-        self._table.clear(self._index)
+        self._table.clear(self._index, self._generation)
         self._is_retired = True
 
     def resume(self) -> None:
         """Publish again, because the replacement has failed."""
         self._is_retired = False
+        self._table.begin(self._index, self._generation)
         self._write(_CONNECTIONS, self.connections)
         self._write(_SERVERS, self._servers)
 
     def _write(self, cell: int, value: float) -> None:
-        if not self._is_retired:
+        if not self._is_retired and self._table.belongs_to(self._index, self._generation):
             self._table.write(self._index, cell, value)
 
     def report(self, utilization: float) -> None:

@@ -18,7 +18,10 @@ Main = Callable[["Member"], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What every incarnation of a member is started with. Picklable if `main` and `loop_factory` are."""
+    """The arguments of a member, the same after a restart but for `generation`.
+
+    Picklable if `main` and `loop_factory` are.
+    """
 
     main: Main
     loop_factory: LoopFactory | None
@@ -52,7 +55,11 @@ class Listening:
 
 
 class Link(Protocol):
-    """A member's requests to its group. Thread: any; nothing blocks."""
+    """A member's requests to its group. Thread: any.
+
+    Nothing waits for an answer. Between processes, sending blocks while the group's process does not read, at most
+    `rpc.SEND_TIMEOUT` seconds.
+    """
 
     def began_on(self, loop: "asyncio.AbstractEventLoop") -> None:
         """Report that the loop runs, and accepts calls."""

@@ -27,8 +27,11 @@ BATCH: Final = 64
 _HEADER: Final = struct.Struct("!HH")
 """Sender and server."""
 
-Deliver = Callable[[int, int, socket.socket], None]
-"""Takes the sender's index, the number of the server and the connection, in the thread of the receiving loop."""
+Deliver = Callable[[int, int, socket.socket | None], None]
+"""Takes the sender's index, the number of the server and the connection, in the thread of the receiving loop.
+
+The connection is None if it was lost: this process could not open its descriptor.
+"""
 
 
 class Post(Protocol):
@@ -152,9 +155,9 @@ class SocketPost:
                 self._loop.remove_reader(self._receiver.fileno())
             return False
         sender, number = _HEADER.unpack(message)
-        for fd in descriptors:  # none if this process may open no more: the connection is reset
-            assert self._deliver is not None
-            self._deliver(sender, number, socket.socket(fileno=fd))
+        assert self._deliver is not None
+        # Without a descriptor the connection was reset: this process may open no more.
+        self._deliver(sender, number, socket.socket(fileno=descriptors[0]) if descriptors else None)
         return True
 
 

@@ -22,9 +22,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from multiprocessing import reduction
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from loopcore.errors import UsageError
+from loopcore.group.errors import GroupError
 from loopcore.group.host import Host, Needs, Outcome, code_of
 from loopcore.group.life import Life, here
 from loopcore.group.load import LoadTable, cells_of
@@ -43,8 +44,8 @@ class Shared:
     """What the processes of a group share: the table's memory, and a way to each place."""
 
     def __init__(self, count: int) -> None:
+        self.file = memory_file()
         self.pairs = socket_pairs(count)
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the group
         size = cells_of(count) * _CELL
         self.file.truncate(size)
         self._memory, self._cells = map_cells(self.file.fileno(), size)
@@ -58,6 +59,19 @@ class Shared:
         for pair in self.pairs:
             for sock in pair:
                 sock.close()
+
+
+def memory_file() -> IO[bytes]:
+    """Return an unnamed file that processes can map; in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("loopcore_group"), "w+b")
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise GroupError(
+            f"member processes share a file in the temporary directory, which cannot be made ({error}); set TMPDIR to "
+            'a directory that can be written, or use kind="threads"'
+        ) from error
 
 
 def map_cells(fd: int, size: int) -> tuple[mmap.mmap, "memoryview[float]"]:

@@ -326,5 +326,8 @@ def reset(sock: socket.socket) -> None:
     """Close a connection with a reset, so that its client learns at once that it gets no answer."""
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        except OSError:  # macOS refuses it once the client has closed
+            pass
     sock.close()

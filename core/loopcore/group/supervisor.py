@@ -43,12 +43,12 @@ class Supervisor:
     """The state of a running group. Thread: its own loop's, unless a method says otherwise."""
 
     def __init__(self, part: Part, on_failure: str, sockets: Sequence[socket.socket]) -> None:
+        self._shared = Shared(part.count) if part.kind == "processes" else None
         self.loop: asyncio.AbstractEventLoop = new_event_loop(plugins=())
         self.over = threading.Event()
         self.exit_code = 0
         self._part = part
         self._on_failure = on_failure
-        self._shared = Shared(part.count) if part.kind == "processes" else None
         cells: Any = [0.0] * cells_of(part.count)
         self._table = LoadTable(cells, part.count) if self._shared is None else self._shared.table
         self._inboxes: list[ThreadInbox | None] = [None] * part.count
@@ -148,7 +148,7 @@ class Supervisor:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
             self._first_failed = self._first_failed or host
-            self._table.clear(host.index)
+            self._table.clear(host.index, host.part.generation)
             await self._failed(host)
         elif code:
             if not host.is_killed:  # which was reported
@@ -202,12 +202,17 @@ class Supervisor:
         """End all members, each within `timeout` seconds and the grace."""
         self._drain_begins.set()
         hosts = self._all()
+        successors = [host for host in self._extra if not host.is_draining]
         for host in hosts:
             host.is_draining = True
         deadline = self.loop.time() + timeout
+        # A successor that is not ready has no servers: the member that it was to replace serves what waits.
+        await self._ordered(successors, "retire", (), min(timeout, ANSWER))
+        await self._ordered([host for host in self._hosts if host.is_retired], "resume", (), min(timeout, ANSWER))
         await self._ordered(hosts, "keep", (), min(timeout, ANSWER))
         await self._ordered(hosts, "drain", (timeout,), min(timeout, ANSWER))
-        # The members have served what waited in the queues. A client that comes later is refused, and need not wait.
+        # Members that answered have served what waited in their queues and closed their copies. Until this, the group's
+        # copies let clients connect; connections that wait there are reset, and clients that come later are refused.
         self._listeners.close()
         await asyncio.gather(*(self._end(host, deadline) for host in hosts))
         self._look_whether_over()
@@ -284,16 +289,18 @@ class Supervisor:
         old = self._hosts[index]
         if only is not None and old is not only:
             return None
-        if self.is_draining:
-            raise UsageError("the group is draining; a member can be restarted while the group runs")
+        self._refuse_if_draining()
+        old.is_retired = True
         await self._ordered([old], "retire", (), ANSWER)
         try:
+            self._refuse_if_draining()
             new = self._start_another(old)
             self._extra.add(new)
             await first(new.ready, new.ended)
             if new.outcome.exit_code and not new.ready.is_set():
                 raise failure_of(new, "before it was ready")
         except BaseException:
+            old.is_retired = False
             await self._ordered([old], "resume", (), ANSWER)
             raise
         self._hosts[index] = new
@@ -302,6 +309,10 @@ class Supervisor:
             self._extra.add(old)
             old.is_draining = True
         return old
+
+    def _refuse_if_draining(self) -> None:
+        if self.is_draining:
+            raise UsageError("the group is draining; a member can be restarted while the group runs")
 
     async def replace(self, host: Host) -> None:
         """Restart a member whose process was asked to end, unless it ends already; log it if that fails."""
@@ -359,12 +370,12 @@ class Supervisor:
 
 
 def failure_of(host: Host, when: str = "") -> MemberFailedError:
-    """Return what is to be said of a member that has failed."""
+    """Return the error that describes how a member failed."""
     code, error = host.outcome
     if error is not None:
         how = f"raised {type(error).__name__}: {error}"
     elif code < 0:
-        how = f"was ended by signal {-code}"
+        how = f"was killed by signal {-code}"
     else:
         how = f"ended with exit code {code}"
     failure = MemberFailedError(f"member {host.index} {how}{' ' + when if when else ''}")
