@@ -84,8 +84,19 @@ async def serve_on(plan: Plan, member: Member) -> None:
         if plan.lifespan is not None and member.index > 0:
             plan.lifespan.leave(member.index)
     if ended.total():
-        what = " and ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in sorted(ended.items()))
-        own_logger.info("loop %d: %s ended by the deadline", member.index, what)
+        own_logger.info("loop %d: %s ended by the deadline", member.index, _listed(ended))
+
+
+def _listed(exchanges: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in sorted(exchanges.items()))
+
+
+def _report_drain(member: Member, seconds: float, exchanges: Counter[str]) -> None:
+    """Say what the loop waits for, if anything: it seems to hang otherwise."""
+    if exchanges.total():
+        own_logger.info(
+            "loop %d drains: %s, at most %.0f s; Ctrl-C again ends at once", member.index, _listed(exchanges), seconds
+        )
 
 
 def _application(plan: Plan, member: Member) -> Any:
@@ -145,7 +156,9 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
     for each in listeners:
         each.close()
     others = plan.lifespan.wait_for_others if plan.lifespan is not None and not is_guest else None
-    return await server.stop(max(0.0, seconds - ENDING), others)
+    seconds = max(0.0, seconds - ENDING)
+    _report_drain(member, seconds, server.drain.open())
+    return await server.stop(seconds, others)
 
 
 async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[Any]:
@@ -196,7 +209,9 @@ async def _serve_hypercorn(plan: Plan, member: Member, app: Any) -> Counter[str]
     _announce(plan, member, sockets, tls=config.ssl_enabled)
     member.ready()
     seconds = await member.draining()
-    return await server.stop(max(0.0, seconds - ENDING))
+    seconds = max(0.0, seconds - ENDING)
+    _report_drain(member, seconds, server.drain.open())
+    return await server.stop(seconds)
 
 
 async def _descriptors(plan: Plan, member: Member) -> tuple[list[int], list[Any]]:
