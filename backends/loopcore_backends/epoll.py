@@ -283,7 +283,8 @@ class EpollBackend(DirectPort):
 
     def wake(self) -> None:
         # A local reference: it keeps the descriptor alive while another thread closes the backend.
-        waker = self._waker
+        with cython.critical_section(self):
+            waker = self._waker
         if waker is not None:
             # In this order. A flag set first could be used up by a wait that returns before the write.
             waker.wake()
@@ -296,7 +297,8 @@ class EpollBackend(DirectPort):
         if self._waiting and os.getpid() == self._owner:
             self.wake()  # the epoll instance is closed when the wait under way has ended
         else:
-            self._waker = None
+            with cython.critical_section(self):
+                self._waker = None
             self._epoll.close()
 
     def _unknown(self, fd: int) -> Exception:

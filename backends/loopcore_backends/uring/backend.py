@@ -514,7 +514,8 @@ class UringBackend(DirectPort):
 
     def wake(self) -> None:
         # A local reference: it keeps the descriptor alive while another thread closes the backend.
-        waker = self._waker
+        with cython.critical_section(self):
+            waker = self._waker
         if waker is not None:
             waker.wake()
 
@@ -538,7 +539,8 @@ class UringBackend(DirectPort):
         if not self._has_ring or not self._ending.acquire(False):
             return  # interpreted, another thread may run between any two steps
         self._has_ring = False
-        self._waker = None
+        with cython.critical_section(self):
+            self._waker = None
         ring = self._requests.ring
         if self._pid == os.getpid():
             self._end_everything()
