@@ -85,7 +85,7 @@ loopcore_tasks_listed(void)
     return found;
 }
 
-static long long
+static inline long long
 loopcore_next_number(void)
 {
     return ++loopcore_last_number;
