@@ -11,6 +11,7 @@ gives both files the time of the installation.
 import hashlib
 import importlib.util
 import json
+import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -112,3 +113,8 @@ def describe_build() -> Build:
     if any(module.compiled for module in modules):
         return Build(modules, "", {name: notes[name] for name in ("cython", "compiler") if notes.get(name)})
     return Build(modules, notes.get("reason") or "nothing was built: this is a source tree")
+
+
+def has_gil() -> bool:
+    """Return whether threads of this process take turns: always, unless a free-threaded Python runs. Thread: any."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())

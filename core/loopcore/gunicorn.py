@@ -4,7 +4,7 @@
     gunicorn app:app --worker-class loopcore.gunicorn.LoopcoreWorker --threads 4
 
 The class derives from uvicorn-worker's, which turns gunicorn's settings into uvicorn's. `--threads` is the number of
-loops in each worker: useful where Python runs without the GIL. Each loop has an application object of its own.
+loops in each worker: useful where Python runs without the GIL. Each loop has its own application object.
 
 On SIGTERM a worker drains (loopcore.serving.drain) so that it has ended before `--graceful-timeout`, after which
 gunicorn would kill it; on SIGQUIT it ends what is open at once.
@@ -128,7 +128,7 @@ class LoopcoreWorker(UvicornWorker):
 
 
 class _Alone:
-    """A loop by itself, which looks to its server as a member of a group does."""
+    """The only loop of a worker, in place of a member of a group."""
 
     index = generation = 0
     count = 1

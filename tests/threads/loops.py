@@ -1,7 +1,7 @@
 """Loops in several threads at once.
 
 LOOPCORE_THREADS_ROUNDS multiplies what each test does: by default all of them take seconds, with 100 a night. The work
-is counted, never timed; a test that waits in vain fails after PATIENCE seconds.
+is counted, never timed; a test whose wait does not end fails after PATIENCE seconds.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def bounded(work: Awaitable[T]) -> T:
 
 
 def together(factory: Factory, *mains: Main[T]) -> list[T]:
-    """Run each on its own loop in its own thread, all at the same time; return their results."""
+    """Run each on a new loop in a new thread, all at the same time; return their results."""
     begin = threading.Barrier(len(mains))
 
     def run(main: Main[T]) -> T:

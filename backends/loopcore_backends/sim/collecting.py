@@ -12,7 +12,7 @@ EVERY: Final = 1_000
 """Waits of the world between two collections."""
 
 LEFT_OVER: Final = 16
-"""Simulations between two collections of what they have left: tapes and worlds, in cycles. gc.unfreeze moves it to
+"""Simulations between two collections of their leftovers: tapes and worlds, in cycles. gc.unfreeze moves it to
 the oldest generation, which a search hardly ever collects."""
 
 _OF_PYTHON: Final = 2_000

@@ -7,7 +7,7 @@ import sys
 from importlib import metadata
 from typing import Any, Final
 
-from loopcore.build_info import describe_build, package_build
+from loopcore.build_info import describe_build, has_gil, package_build
 from loopcore.errors import LoopcoreError
 from loopcore.selection.discovery import (
     BACKENDS,
@@ -80,7 +80,7 @@ def info_facts() -> dict[str, Any]:
     return {
         "loopcore": installed_version("loopcore"),
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
-        "gil": "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off; the plugin convoy has no effect",
+        "gil": "on" if has_gil() else "off; the plugin convoy has no effect",
         "executable": sys.executable,
         "platform": platform.platform(),
         "pluggy": installed_version("pluggy"),

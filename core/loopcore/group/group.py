@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.group.figures import GroupStats, MemberStatus
 from loopcore.group.member import Member, _here
@@ -313,11 +314,6 @@ def wait_for(event: threading.Event, timeout: float | None = None) -> bool:
         while not event.wait(0.5):
             pass
     return event.wait(timeout)
-
-
-def has_gil() -> bool:
-    """Return whether threads of this process take turns."""
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
 def processors() -> int:

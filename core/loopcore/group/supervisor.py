@@ -243,7 +243,7 @@ class Supervisor:
         if host.is_killed:  # by a call that came before
             await host.ended.wait()
             return
-        if host not in self._extra:  # a predecessor that had to be ended is no failure of the group
+        if host not in self._extra:  # that a predecessor had to be ended does not make the group fail
             self.exit_code = self.exit_code or 1
         if host.kill():
             host.is_killed = True

@@ -276,7 +276,7 @@ class TimerHandle(Handle):
 
 
 PostedHandle = ThreadSafeHandle if sys.version_info >= (3, 14) or not HAS_GIL else Handle
-"""The class of what `call_soon_threadsafe` returns."""
+"""The class of the handles that `call_soon_threadsafe` returns."""
 _IS_SAFE = PostedHandle is ThreadSafeHandle
 
 

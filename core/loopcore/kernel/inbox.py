@@ -4,7 +4,7 @@ Other threads append, the loop's thread drains, and the backend is woken once pe
 that finds the flag clear sets it and wakes the loop; the loop clears it *before* it drains, so a callback that arrives
 meanwhile wakes the loop again. A wake too many is harmless, a wake too few would hang.
 
-Safe without a lock of its own: `deque.append` and `deque.popleft` are atomic, without the GIL by a lock of the deque's,
+The inbox needs no lock: `deque.append` and `deque.popleft` are atomic (without the GIL the deque has a lock),
 and the flag is read and written in one order with them: if a poster appends and then finds the flag set, the loop sees
 its callback after it clears the flag.
 """

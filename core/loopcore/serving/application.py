@@ -1,4 +1,4 @@
-"""Find an ASGI application: import it, or call its factory, once for each loop that gets an object of its own."""
+"""Find an ASGI application: import it, or call its factory, once for each loop that does not share one."""
 
 import importlib
 import importlib.util
@@ -33,7 +33,7 @@ def load_application(target: str, *, factory: bool = False, copy: bool = False) 
     """Return the object that MODULE:ATTRIBUTE names, or what it returns if it is a `factory`.
 
     With `copy`, the module is executed again, apart from the one in `sys.modules`, so the object is a new one; modules
-    that it imports are not executed again. Raises UsageError if there is no such object, or no second one can be made;
+    that it imports are not executed again. Raises UsageError if the object is missing, or a second one cannot be made;
     what the module raises while it is imported passes through.
     """
     module_name, attribute = _parse(target)

@@ -35,8 +35,8 @@ def serve(
 
     `loops` and `kind` are LoopGroup's: by default a loop on each processor, in processes unless this Python runs
     without the GIL. The address is `host` and `port`, or a Unix socket `uds`, or a listening socket `fd`.
-    `factory`: `app` names a function that returns the application. Each loop has an application object and a lifespan
-    of its own, unless `shared_app`, which needs threads. `options` are arguments of uvicorn.Config or attributes of
+    `factory`: `app` names a function that returns the application. Each loop has its own application object and
+    lifespan, unless `shared_app`, which needs threads. `options` are arguments of uvicorn.Config or attributes of
     hypercorn's Config.
 
     On the signal the server drains for `drain` seconds (loopcore.serving.drain), and ends at most 5 seconds later.

@@ -1,9 +1,9 @@
 """Convoy: the plugin. Its options and hooks."""
 
-import sys
 from typing import Any
 
 import loopcore
+from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 from loopcore_plugins.convoy.competition import Competition
@@ -39,7 +39,7 @@ class Convoy:
     @loopcore.hookimpl
     def loopcore_make_observer(self, loop: Any) -> Competition | None:
         """Return an observer of the loop's waits."""
-        if not _has_gil():
+        if not has_gil():
             logger.info("convoy has no effect: this Python runs without the GIL, and no thread waits for another")
             return None
         self._loops[id(loop)] = Competition(self.interval, self.hold)
@@ -89,7 +89,3 @@ class Convoy:
             "periods": self._periods + sum(each.periods for each in open_loops),
             "seconds": self._seconds + sum(each.seconds() for each in open_loops),
         }
-
-
-def _has_gil() -> bool:
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())

@@ -7,11 +7,11 @@ which the kernel did not run it, and that in which the loop's own thread ran. Th
 waited for other threads; less if the loop ran without the GIL in that time.
 """
 
-import sys
 import threading
 import time
 from typing import Final
 
+from loopcore.build_info import has_gil
 from loopcore_plugins.inspect.protocol import Message
 from loopcore_plugins.watchdog.clocks import own_clock
 
@@ -78,8 +78,3 @@ def run_queue_ns(native_id: int) -> int | None:
     except (OSError, ValueError):
         return None
     return queued if ran else None  # a kernel without these statistics has zeros there
-
-
-def has_gil() -> bool:
-    """Tell whether this interpreter has a GIL."""
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())

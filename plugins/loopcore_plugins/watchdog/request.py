@@ -9,6 +9,7 @@ import sys
 from contextvars import Context, ContextVar
 from typing import Any, Final
 
+from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 
@@ -37,7 +38,7 @@ class RequestReader:
     def read(self, task: Any) -> dict[str, str] | None:
         """Return the ids by name, `trace_id`, `span_id` and the variable's; None without any. Thread: any."""
         get_context = getattr(task, "get_context", None)  # asyncio's own tasks have none before Python 3.12
-        if get_context is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        if get_context is None or not has_gil():
             return None
         try:
             context: Context = get_context().copy()

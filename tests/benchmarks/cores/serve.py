@@ -1,4 +1,4 @@
-"""One process of a server on several loops, each in a thread, on a port of its own.
+"""One process of a server on several loops, each with its own thread and port.
 
 Started by run.py. It prints the ports and whether the GIL is on, then answers each line on stdin with its CPU time and
 memory, and ends with stdin.

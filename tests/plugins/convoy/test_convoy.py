@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 import loopcore
+from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.hooks.observer import WAIT_ENDS
-from loopcore_plugins.convoy import Convoy, competition, plugin
+from loopcore_plugins.convoy import Convoy, competition
 from loopcore_plugins.convoy.switch_interval import SWITCH_INTERVAL
 
 pytestmark = [
     pytest.mark.loopcore_only,
-    pytest.mark.skipif(not plugin._has_gil(), reason="without the GIL the plugin has no effect"),
+    pytest.mark.skipif(not has_gil(), reason="without the GIL the plugin has no effect"),
 ]
 
 PROGRAMS = 0.004

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from loopcore.build_info import has_gil
 from loopcore_plugins.inspect import loop_thread
 from loopcore_plugins.inspect.figures import compare
-from loopcore_plugins.inspect.loop_thread import LoopThread, has_gil, run_queue_ns
+from loopcore_plugins.inspect.loop_thread import LoopThread, run_queue_ns
 from tests.plugins.inspect.processes import SERVER, client_of, running, until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the figures are Linux's")
