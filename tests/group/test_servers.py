@@ -257,6 +257,17 @@ def test_a_successor_that_fails_leaves_the_old_member(make_group: Make, tmp_path
             asked(client)
 
 
+def test_a_successor_that_is_never_ready_is_ended_and_the_old_member_stays(make_group: Make) -> None:
+    with make_group(mains.serves_once_at_0) as group:
+        number = port_of(group)
+        with pytest.raises(TimeoutError, match=r"member 0's successor was not ready after 0\.2 seconds.*member\.ready"):
+            group.restart(0, ready_timeout=0.2)
+        assert [(each.state, each.generation) for each in group.members] == [("running", 0)] * 2
+        with connected(number) as client:
+            asked(client)
+    assert group.exit_code == 0
+
+
 def test_a_member_that_is_asked_twice_to_end_is_replaced_once(make_group: Make) -> None:
     """SIGTERM names a process, not the place of the member."""
     with make_group(mains.serves) as group, connected(port_of(group, 1)) as client:

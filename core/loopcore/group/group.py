@@ -19,7 +19,7 @@ from loopcore.group.figures import GroupStats, MemberStatus
 from loopcore.group.member import Member, _here
 from loopcore.group.part import Main, Part
 from loopcore.group.processes import GRACE, check_picklable
-from loopcore.group.supervisor import Supervisor
+from loopcore.group.supervisor import READY, Supervisor, not_ready
 from loopcore.runner import LoopFactory
 
 KINDS: Final = ("auto", "threads", "processes")
@@ -95,7 +95,7 @@ class LoopGroup:
 
     # Starting
 
-    def start(self, timeout: float | None = 60.0) -> None:
+    def start(self, timeout: float | None = READY) -> None:
         """Start all members, and wait until each is ready.
 
         A member is ready when its `main` awaits `draining`, calls `ready`, or has returned. Raises MemberFailedError if
@@ -107,10 +107,7 @@ class LoopGroup:
             starting.result(timeout)
         except TimeoutError:
             self.stop()
-            raise TimeoutError(
-                f"a member was not ready after {timeout} seconds: its main has to await member.draining() or call "
-                "member.ready(); pass start(timeout=...) if it needs longer"
-            ) from None
+            raise TimeoutError(f"a member {not_ready(timeout)}") from None
         except BaseException:
             self.stop()
             raise
@@ -222,17 +219,18 @@ class LoopGroup:
 
     # Members
 
-    def restart(self, index: int, timeout: float | None = None) -> None:
+    def restart(self, index: int, timeout: float | None = None, *, ready_timeout: float | None = READY) -> None:
         """Replace a member without losing a connection: start its successor, then drain it.
 
         Returns when the old member has ended, at most `timeout` seconds (None: `drain_timeout`) and the grace after the
-        new one is ready. Raises MemberFailedError if the new one fails before it is ready; the old one continues then.
+        new one is ready. Raises MemberFailedError if the new one fails before it is ready, TimeoutError if that takes
+        more than `ready_timeout` seconds; the old one continues then.
         """
         self._refuse_member_threads("restarted")
         supervisor = self._running("restart")
         self._check_index(index)
         seconds = self._part.drain_timeout if timeout is None else timeout
-        supervisor.call(supervisor.restart(index, seconds)).result()
+        supervisor.call(supervisor.restart(index, seconds, ready_timeout)).result()
 
     def run_on(
         self, member: int | Member | MemberStatus, function: Any, /, *args: Any

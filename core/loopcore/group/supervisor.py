@@ -35,6 +35,8 @@ logger = logging.getLogger("loopcore.group")
 
 ANSWER: Final = 1.0
 """Seconds that a member has to answer before the group goes on without it: its loop may be blocked."""
+READY: Final = 60.0
+"""Seconds that a member has to become ready, unless the caller gives another number."""
 RESTART_EVERY: Final = 1.0
 """Seconds from one start of a member to the next: one that fails again and again must not keep a processor busy."""
 
@@ -270,21 +272,24 @@ class Supervisor:
 
     # Replacing
 
-    async def restart(self, index: int, timeout: float, only: Host | None = None) -> None:
+    async def restart(
+        self, index: int, timeout: float, ready_timeout: float | None = READY, only: Host | None = None
+    ) -> None:
         """Replace a member: its successor becomes ready, then it drains, within `timeout` seconds and the grace.
 
-        With `only`, nothing happens if that member has been replaced meanwhile.
-        Raises MemberFailedError if the successor fails before it is ready; the member that was there continues.
+        With `only`, nothing happens if that member has been replaced meanwhile. If the successor fails before it is
+        ready, MemberFailedError is raised, if it is not ready in `ready_timeout` seconds, it is ended and TimeoutError
+        raised; the member that was there continues.
         """
         try:
             async with self._replacing[index]:
-                old = await self._start_successor(index, only)
+                old = await self._start_successor(index, ready_timeout, only)
         finally:
             self._look_whether_over()
         if old is not None and not old.ended.is_set():
             await self._end(old, self.loop.time() + timeout)
 
-    async def _start_successor(self, index: int, only: Host | None) -> Host | None:
+    async def _start_successor(self, index: int, ready_timeout: float | None, only: Host | None) -> Host | None:
         """Put a successor in the place of a member when it is ready; return the member, None if it is not `only`."""
         old = self._hosts[index]
         if only is not None and old is not only:
@@ -296,7 +301,9 @@ class Supervisor:
             self._refuse_if_draining()
             new = self._start_another(old)
             self._extra.add(new)
-            await first(new.ready, new.ended)
+            if not await first(new.ready, new.ended, timeout=ready_timeout):
+                await self._cut(new, GRACE)
+                raise TimeoutError(f"member {index}'s successor {not_ready(ready_timeout)}; the old member continues")
             if new.outcome.exit_code and not new.ready.is_set():
                 raise failure_of(new, "before it was ready")
         except BaseException:
@@ -320,8 +327,8 @@ class Supervisor:
             return
         logger.info("member %d got SIGTERM; it is replaced", host.index)
         try:
-            await self.restart(host.index, self._part.drain_timeout, host)
-        except (GroupError, UsageError):
+            await self.restart(host.index, self._part.drain_timeout, only=host)
+        except (GroupError, UsageError, TimeoutError):
             logger.exception("member %d could not be replaced; it continues", host.index)
 
     # Requests
@@ -381,6 +388,14 @@ def failure_of(host: Host, when: str = "") -> MemberFailedError:
     failure = MemberFailedError(f"member {host.index} {how}{' ' + when if when else ''}")
     failure.__cause__ = error
     return failure
+
+
+def not_ready(timeout: float | None) -> str:
+    """Return what to say of a member that was not ready in time."""
+    return (
+        f"was not ready after {timeout} seconds: its main has to await member.draining() or call member.ready(); "
+        "give it a longer timeout if it needs one"
+    )
 
 
 def positive(code: int) -> int:

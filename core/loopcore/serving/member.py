@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.group import Member
 from loopcore.log import own_logger
@@ -115,6 +116,8 @@ def _announce(plan: Plan, member: Member, sockets: list[Any], *, tls: bool) -> N
         return
     where = " and ".join(_address(sock, tls=tls) for sock in sockets)
     how = "1 loop" if member.count == 1 else f"{member.count} loops in {member.kind}"
+    if member.count > 1 and member.kind == "threads" and has_gil():
+        how += " that take turns, because this Python has a GIL (--processes has each work by itself)"
     own_logger.info("serving %s with %s; Ctrl-C drains and ends", where, how)
 
 
