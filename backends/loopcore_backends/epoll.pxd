@@ -12,11 +12,11 @@ cdef class EpollBackend(DirectPort):
     cdef public set _ghosts
     cdef public dict _doubts
     cdef public object _epoll
-    cdef public int _fd
+    cdef shared _fd
     cdef public int _batch
-    cdef public bint _waiting
+    cdef shared _waiting
     cdef int _owner
-    cdef bint _is_closed
+    cdef shared _is_closed
 
     cpdef object wait(self, object timeout)
     cdef object _take_row(self, object fd)

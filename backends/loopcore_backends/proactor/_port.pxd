@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore_backends.proactor._associations cimport Association, Overlapped
 from loopcore_backends.proactor._registrations cimport Registrations
 
@@ -13,11 +14,11 @@ cdef class CompletionPort:
     cdef list _packets
     cdef list _silent
     cdef object _asked
-    cdef bint _has_marked
-    cdef unsigned long _owner
-    cdef bint _is_busy
-    cdef public bint _woken
-    cdef bint _is_closed
+    cdef shared _has_marked
+    cdef shared _owner
+    cdef shared _is_busy
+    cdef shared _woken
+    cdef shared _is_closed
     cdef list _to_close
     cdef object _unfinished
     cdef object _process

@@ -107,7 +107,10 @@ class CompletionPort:
         self._silent: list[Completion] = []
         """Completions of operations that were done at once; those of quiet ones do not end a wait."""
         self._asked: deque[tuple[Operation, Overlapped | None]] = deque()
-        """Operations to cancel between two steps of a dequeue, each with its flight at the time of the request."""
+        """Operations to cancel between two steps of a dequeue, each with its flight at the time of the request.
+
+        None instead: whichever flight there is then.
+        """
         self._has_marked: bool = False
         """An operation is marked as cancelled, because there was no memory for its completion."""
         self._owner: int = 0
@@ -171,15 +174,18 @@ class CompletionPort:
         Thread: any, during any call. Immediate only in the thread that dequeues, between its calls.
         """
         self._must_be_open()
+        if self._owner != get_ident():  # without the GIL the slot may be freed while it is looked at
+            self._asked.append((operation, None))
+            self.wake()
+            return
         overlapped: Overlapped | None = operation.slot
-        is_owner = self._owner == get_ident()
-        if overlapped is None and self._is_busy and is_owner:
+        if overlapped is None and self._is_busy:
             self._asked.append((operation, None))  # it may be in the middle of `start`
             self.wake()
             return
         if overlapped is None or overlapped.association is None:
             return
-        if self._is_busy or not is_owner:
+        if self._is_busy:
             self._asked.append((operation, overlapped))
             self.wake()
             return

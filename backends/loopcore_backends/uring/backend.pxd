@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore.ports.direct cimport DirectPort
 from loopcore.ports.operations cimport Operation
 from loopcore_backends.uring.life cimport Life
@@ -17,11 +18,11 @@ cdef class UringBackend(DirectPort):
     cdef object _without
     cdef long long _pid
     cdef Life _life
-    cdef unsigned long _owner
-    cdef unsigned long _inside
+    cdef shared _owner
+    cdef shared _inside
     cdef object _posted
-    cdef bint _closed
-    cdef public bint _has_ring
+    cdef shared _closed
+    cdef shared _has_ring
     cdef object _unfinished
     cdef object _ending
 

@@ -7,8 +7,8 @@
 #include <Python.h>
 
 #ifdef Py_GIL_DISABLED
-typedef _Atomic(long long) loopcore_shared;
+#define LOOPCORE_SHARED(type) _Atomic(type)
 #else
-typedef long long loopcore_shared;
+#define LOOPCORE_SHARED(type) type
 #endif
 #endif

@@ -1,11 +1,13 @@
 cimport cython
 
+from loopcore._native.threads cimport shared_double
+
 
 @cython.final
 cdef class LoopClock:
     cdef readonly object source
     cdef readonly double resolution
-    cdef readonly double last
+    cdef shared_double last
     cdef bint _is_monotonic
 
     cpdef double now(self) except? -1
