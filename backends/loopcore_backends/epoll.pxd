@@ -1,3 +1,5 @@
+cimport cython
+
 from loopcore._native.threads cimport shared
 from loopcore.ports.direct cimport DirectPort
 from loopcore_backends._native.epoll cimport wait_timed
@@ -18,6 +20,8 @@ cdef class EpollBackend(DirectPort):
     cdef int _owner
     cdef shared _is_closed
 
+    @cython.locals(number=cython.int)
+    cdef object _use(self, object instance)
     cpdef object wait(self, object timeout)
     cdef object _take_row(self, object fd)
     cdef object _change_row(self, object fd, object interest)

@@ -110,11 +110,17 @@ class EpollBackend(DirectPort):
         self._sift: bool = False  # the next events include some that are not for the caller
         self._ghosts: set[int] = set()  # numbers that were closed before they were unregistered
         self._doubts: dict[int, int] = {}  # ghosts' numbers that are registered again, with their counts of events
-        self._epoll: select.epoll = self._open(self._waker)
-        self._fd: int = self._epoll.fileno()  # -1 when closed
+        self._epoll: select.epoll
+        self._fd: int  # -1 when closed
+        self._use(self._open(self._waker))
         self._waiting: bool = False
         self._owner: int = os.getpid()
         self._is_closed: bool = False
+
+    def _use(self, instance: "select.epoll") -> None:
+        number = instance.fileno()
+        self._epoll = instance
+        self._fd = number
 
     def _open(self, waker: Waker) -> "select.epoll":
         """Return a new instance that watches the waker."""
@@ -266,8 +272,7 @@ class EpollBackend(DirectPort):
             fresh.close()
             return
         haunted = self._epoll
-        self._epoll = fresh
-        self._fd = fresh.fileno()
+        self._use(fresh)
         if self._is_closed:  # between the check and the assignment
             self._fd = -1
         haunted.close()

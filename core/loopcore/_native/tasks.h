@@ -19,7 +19,7 @@ typedef struct {
 #define LOOPCORE_SMALL_LIST 256
 static loopcore_listed *loopcore_tasks = NULL;
 static Py_ssize_t loopcore_task_count = 0, loopcore_task_room = 0;
-static loopcore_shared loopcore_last_number = 0; /* atomic, `++` is one step */
+static LOOPCORE_SHARED(long long) loopcore_last_number = 0; /* atomic, `++` is one step */
 
 static int
 loopcore_resize_list(Py_ssize_t room)
