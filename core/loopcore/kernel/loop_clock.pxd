@@ -10,4 +10,5 @@ cdef class LoopClock:
     cdef shared_double last
     cdef bint _is_monotonic
 
+    @cython.locals(now=cython.double)
     cpdef double now(self) except? -1

@@ -27,5 +27,6 @@ class LoopClock:
 
     def now(self) -> float:
         """Return the time, in seconds of the clock."""
-        self.last = monotonic() if self._is_monotonic else self.source.now()
-        return self.last
+        now: float = monotonic() if self._is_monotonic else self.source.now()
+        self.last = now
+        return now
