@@ -11,9 +11,11 @@
 | `sample` | the figures at this moment                                                                          |
 
 All answers are made in the server's thread from attributes that other threads may read, whatever the loop is doing.
+Without the GIL nobody else may look at tasks while the loop runs them: there the loop looks, unless it is blocked.
 """
 
 import asyncio
+import concurrent.futures
 import os
 import platform
 import re
@@ -21,8 +23,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
+from loopcore.build_info import has_gil
 from loopcore_plugins._tasktree import Place, TaskView, awaiting, view_tasks
 from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.loop_thread import LoopThread
@@ -41,6 +45,10 @@ MOST_NAMED: Final = 20
 """The most awaiters of a task that are named."""
 MOST_EVENTS: Final = 200
 """The most events of a task's history."""
+BLOCKED_AFTER: Final = 0.1
+"""Seconds that the loop has to look at its tasks itself."""
+
+T = TypeVar("T")
 
 
 class Subject:
@@ -142,7 +150,7 @@ class Subject:
         return {"threads": sorted(threads, key=lambda each: not each["is_loop"]), **self._tasks()}
 
     def _tasks(self) -> Message:
-        views = list(view_tasks(self._loop).values())
+        views = list(self._views().values())
         shown = [self._describe(view) for view in views[:MOST_TASKS]]
         return {
             "running": self._loop.is_running(),
@@ -150,6 +158,30 @@ class Subject:
             "tasks": shown,
             "left_out": len(views) - len(shown),
         }
+
+    def _views(self) -> dict[int, TaskView]:
+        return self._in_loop(lambda: view_tasks(self._loop))
+
+    def _in_loop(self, look: Callable[[], T]) -> T:
+        """Return `look()`, without the GIL from the loop's thread unless that is blocked: then its tasks hold still."""
+        if has_gil():
+            return look()
+        found: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def answer() -> None:
+            if found.set_running_or_notify_cancel():
+                try:
+                    found.set_result(look())
+                except Exception as exc:
+                    found.set_exception(exc)
+
+        try:
+            self._loop.call_soon_threadsafe(answer)
+            return found.result(BLOCKED_AFTER)
+        except RuntimeError:  # closed
+            return look()
+        except TimeoutError:
+            return look() if found.cancel() else found.result()
 
     def _describe(self, view: TaskView) -> Message:
         times = self._ages()
@@ -161,7 +193,7 @@ class Subject:
 
     def _sites(self, question: Message) -> Message:
         groups: dict[tuple[Place | None, str, str], list[TaskView]] = {}
-        for view in view_tasks(self._loop).values():
+        for view in self._views().values():
             place = innermost_of_program(view.stack)
             groups.setdefault((place, view.state, _kind_of_wait(view.waits_for)), []).append(view)
         largest = sorted(groups.items(), key=lambda group: -len(group[1]))
@@ -192,7 +224,7 @@ class Subject:
 
     def _task(self, question: Message) -> Message:
         wanted = question.get("task")
-        views = view_tasks(self._loop)
+        views = self._views()
         view = views.get(wanted) if isinstance(wanted, int) else None
         if view is None:
             raise ProtocolError(f"there is no task {wanted!r}")
@@ -256,7 +288,7 @@ class Subject:
         self._observer.want(frozenset().union(*self._watchers.copy().values()))
 
     def _sample(self, question: Message) -> Message:
-        names = Counter(name_of(task.get_coro()) for task in asyncio.all_tasks(self._loop))
+        names = self._in_loop(lambda: Counter(name_of(task.get_coro()) for task in asyncio.all_tasks(self._loop)))
         return {
             "now": time.time(),
             "monotonic_ns": time.monotonic_ns(),
