@@ -12,9 +12,11 @@ cdef class Observers:
     cdef Observer _sole
     cdef object _probes
 
-    @cython.locals(observer=Observer)
+    @cython.locals(observer=Observer, found=tuple)
     cpdef object adopt(self, Observer meter)
     cdef int report(self, int event, object what, long long number) except -1
+    @cython.locals(present=tuple, observer=Observer)
+    cdef int report_posted(self, int event, object what) except -1
     @cython.locals(observer=Observer)
     cdef int _tell_all(self, int event, object what, long long number) except -1
     cdef int _tell(self, Observer observer, int event, object what, long long number) except -1

@@ -11,6 +11,11 @@ from loopcore.hooks.observer import Observer
 from loopcore.kernel.probes import Probes
 from loopcore.log import own_logger
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
 
 class Observers:
     """The observers of one loop. Thread: the loop's own, except for events that come from others."""
@@ -46,18 +51,28 @@ class Observers:
         """Note which observers there are, and what they want; `meter` is the loop's own, if it has one."""
         present = [] if meter is None else [meter]
         present += [observer for _, observer in self._made or ()]  # or None: the loop was never initialised
-        self._present = tuple(present)
+        found = tuple(present)
+        with cython.critical_section(self):
+            self._present = found
         self._sole = present[0] if len(present) == 1 else None
         self.wants = 0
         for observer in present:
             self.wants |= observer.wants
 
     def report(self, event: int, what: Any, number: int) -> None:
-        """Tell the observers that want it of an event. One that fails is removed. Thread: any for POSTED."""
+        """Tell the observers that want it of an event. One that fails is removed."""
         if self._sole is not None:
             self._tell(self._sole, event, what, number)
         else:
             self._tell_all(event, what, number)
+
+    def report_posted(self, event: int, what: Any) -> None:
+        """`report` in another thread than the loop's, which may change its observers meanwhile."""
+        with cython.critical_section(self):
+            present = self._present
+        for observer in present:
+            if observer.wants & event:
+                self._tell(observer, event, what, 0)
 
     def _tell_all(self, event: int, what: Any, number: int) -> None:
         for observer in self._present:

@@ -10,7 +10,7 @@ from typing import Any
 from loopcore.kernel import visible
 from loopcore.kernel.future import Future
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.kernel.task import Task
+from loopcore.kernel.task import Task as Step
 from loopcore.kernel.task_makers import ClassTasks
 
 try:
@@ -29,6 +29,9 @@ else:
 
 _VISIBLE = visible.IN_USE
 
+Task: Any = visible.Task if _VISIBLE else Step
+"""What programs know as `loopcore.Task`."""
+
 
 class OwnTasks(ClassTasks):
     """Makes loopcore's futures and tasks, without the cost of a constructor call while the loop runs."""
@@ -36,7 +39,7 @@ class OwnTasks(ClassTasks):
     __slots__ = ()
 
     def __init__(self) -> None:
-        ClassTasks.__init__(self, Future, visible.Task if _VISIBLE else Task)
+        ClassTasks.__init__(self, Future, Task)
 
     def make_future(self, loop: Any) -> Any:
         scheduler: Scheduler = loop
