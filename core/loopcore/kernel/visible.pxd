@@ -9,6 +9,8 @@ from loopcore._native.asyncio_task cimport begin_as
 cdef int _PENDING
 cdef int _CANCELLED
 cdef object _NOWHERE
+cdef dict _NAMED
+cdef object _get_context
 
 
 cdef class Nowhere:
@@ -20,9 +22,9 @@ cdef class Task(AsyncioTask):
 
 
 cdef inline int begin(Task task, object coro, object name, object context) except -1:
-    cdef dict named = {"loop": _NOWHERE, "context": context}
-    if name is not None:
-        named["name"] = name
+    cdef dict named = _NAMED
+    if name is not None or context is not None:
+        named = {"loop": _NOWHERE, "name": name, "context": context}
     return begin_as(AsyncioTask, task, (coro,), named)
 
 

@@ -34,7 +34,7 @@ else:
     from loopcore._native.interpreter import copy_context
     from loopcore.kernel.task import make_step
 
-    def begin(task: "Task", coro: Any, name: Any, context: Context) -> None:
+    def begin(task: "Task", coro: Any, name: Any, context: Context | None) -> None:
         AsyncioTask.__init__(task, coro, loop=_NOWHERE, name=name, context=context)
         AsyncioTask._log_destroy_pending.__set__(task, False)
 
@@ -57,6 +57,8 @@ class Nowhere:
 
 
 _NOWHERE: Any = Nowhere()
+_NAMED: dict[str, Any] = {"loop": _NOWHERE}
+_get_context: Any = AsyncioTask.get_context
 
 
 class Task(AsyncioTask):  # type: ignore[misc]
@@ -73,16 +75,14 @@ class Task(AsyncioTask):  # type: ignore[misc]
         context: Context | None = None,
         eager_start: bool = False,
     ) -> None:
-        if context is None:
-            context = copy_context()
-        else:
+        if context is not None:
             check_context(context)
         begin(self, coro, name, context)
         self._step: Any = Step.__new__(Step)
         self._step._shown = self
         self._step._name = None if name is None else str(name)
         try:
-            self._step.__init__(coro, loop=loop, context=context, eager_start=eager_start)  # type: ignore[misc]
+            self._step.__init__(coro, loop=loop, context=_get_context(self), eager_start=eager_start)  # type: ignore[misc]
         finally:
             del self  # an eager task keeps its exception, and that this frame
 
@@ -275,11 +275,9 @@ def seen_of(step: Step) -> Any:
 
 def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Task:
     """Make a Task as its constructor does outside debug mode, without the cost of that call."""
-    if context is None:
-        context = copy_context()
-    else:
+    if context is not None:
         check_context(context)
     task: Task = Task.__new__(Task)
     begin(task, coro, name, context)
-    task._step = make_step(loop, coro, context, task, name)
+    task._step = make_step(loop, coro, _get_context(task), task, name)
     return task
