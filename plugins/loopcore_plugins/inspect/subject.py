@@ -45,7 +45,7 @@ MOST_NAMED: Final = 20
 """The most awaiters of a task that are named."""
 MOST_EVENTS: Final = 200
 """The most events of a task's history."""
-BLOCKED_AFTER: Final = 0.1
+BLOCKED_AFTER: Final = 1.0
 """Seconds that the loop has to look at its tasks itself."""
 
 T = TypeVar("T")
