@@ -58,7 +58,7 @@ class Nowhere:
 
 _NOWHERE: Any = Nowhere()
 _NAMED: dict[str, Any] = {"loop": _NOWHERE}
-_get_context: Any = AsyncioTask.get_context
+_get_context: Any = getattr(AsyncioTask, "get_context", None)  # Python 3.11 has none, and does not use this module
 
 
 class Task(AsyncioTask):  # type: ignore[misc]
