@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Any, Final, TypeVar
 
 from loopcore import hookimpl
+from loopcore_plugins._shared import items_of
 from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.protocol import Message
 
@@ -262,7 +263,7 @@ class Observer:
             "meter": None if meter is None else _describe(meter.snapshot()),
             "callbacks": None if callbacks is None else callbacks.view(),
             "phases": None if phases is None else phases.view(),
-            "slow": None if slow is None else {"count": slow.count, "last": list(slow.last)},
+            "slow": None if slow is None else {"count": slow.count, "last": items_of(slow.last)},
         }
 
 

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from typing import Any, Final
 
+from loopcore_plugins._shared import items_of
 from loopcore_plugins.inspect.protocol import Message
 from loopcore_plugins.watchdog import Place, Stall, Watchdog
 from loopcore_plugins.watchdog.request import RequestReader
@@ -76,7 +77,7 @@ class Stalls:
 
     def view(self) -> Message:
         """Return the current stall or None, earlier stalls, their number and the longest."""
-        present, past = self._present, [_describe(*each) for each in self._past.copy()]
+        present, past = self._present, [_describe(*each) for each in items_of(self._past)]
         now = None if present is None else _describe(*present)
         return {
             "present": now,

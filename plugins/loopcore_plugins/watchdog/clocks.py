@@ -16,6 +16,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from loopcore_plugins._shared import items_of
+
 _IS_LINUX: Final = sys.platform == "linux"
 _PER_THREAD: Final = 6
 """CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED of the kernel's posix-timers.h, part of its ABI: glibc and musl build a
@@ -109,7 +111,7 @@ class Collections:
 
     def seconds_between(self, begin: float, end: float) -> float:
         """Return the time that collections took between `begin` and `end` (of time.monotonic). Thread: any."""
-        spans = list(self._done)
+        spans = items_of(self._done)
         if self._began:
             spans.append((self._began, end))
         return sum(max(0.0, min(end, stop) - max(begin, start)) for start, stop in spans)

@@ -9,6 +9,7 @@ from collections import deque
 from time import monotonic
 from typing import Any, Final
 
+from loopcore_plugins._shared import items_of
 from loopcore_plugins.watchdog.clocks import Collections, Moment
 
 INTERVAL: Final = 0.2
@@ -76,10 +77,10 @@ class DelaySampler:
     def mean(self) -> float:
         """Return the mean delay of the last WINDOW seconds, in seconds. Thread: any."""
         now = monotonic()
-        recent = [sample for sample in self._samples.copy() if now - sample.posted <= WINDOW or sample.delay is None]
+        recent = [sample for sample in items_of(self._samples) if now - sample.posted <= WINDOW or sample.delay is None]
         return sum(now - each.posted if each.delay is None else each.delay for each in recent) / max(len(recent), 1)
 
     def unanswered(self) -> float:
         """Return for how many seconds a posted callback has been waiting; 0.0 if none is. Thread: any."""
         now = monotonic()
-        return max((now - sample.posted for sample in self._samples.copy() if sample.delay is None), default=0.0)
+        return max((now - sample.posted for sample in items_of(self._samples) if sample.delay is None), default=0.0)
