@@ -1,6 +1,8 @@
 """The kinds of loops that run in threads, and asyncio's as the oracle where it is safe: with a GIL, or from 3.14 on."""
 
 import asyncio
+import ctypes
+import os
 import sys
 import weakref
 
@@ -18,6 +20,13 @@ def kinds() -> list[str]:
     """Return the backends that run here, and the oracle."""
     found = [name for name in available_backends() if name in KINDS]
     return [*found, ORACLE] if HAS_GIL or sys.version_info >= (3, 14) else found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _symbolizer() -> None:
+    """Start ThreadSanitizer's symbolizer: it starts at the first report, also a suppressed one, and keeps two pipes."""
+    if "TSAN_OPTIONS" in os.environ:
+        ctypes.CDLL(None).__sanitizer_print_stack_trace()
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ import asyncio
 import inspect
 import sys
 import traceback
+from _thread import RLock  # threading.RLock is a function around it
 from collections.abc import Callable
 from contextvars import Context
-from threading import RLock
 from typing import Any, Protocol
 
 from loopcore.hooks.sources import SOON, TIMER
@@ -167,8 +167,12 @@ class ThreadSafeHandle(Handle):
         return _THREAD_SAFE_HANDLE
 
     def _run(self) -> None:
-        with self._lock:
+        lock = self._lock
+        lock.acquire()  # a `with` takes twice as long
+        try:
             Handle._run(self)
+        finally:
+            lock.release()
 
     def cancel(self) -> None:
         with self._lock:
