@@ -11,7 +11,7 @@
 | `sample` | the figures at this moment                                                                          |
 
 All answers are made in the server's thread from attributes that other threads may read, whatever the loop is doing.
-Without the GIL nobody else may look at tasks while the loop runs them: there the loop looks, unless it is blocked.
+Without the GIL the tasks are read in the thread of the loop, which changes them as it runs, unless the loop is blocked.
 """
 
 import asyncio
