@@ -81,6 +81,15 @@ def view_tasks(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
     return {id(task): _view(task, task is running, waiters) for task in tasks}
 
 
+def view_running(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
+    """Return a view of the running task, of what stays the same when it goes on. Thread: any, also without the GIL."""
+    task = running_task(loop)
+    if task is None:
+        return {}
+    coroutine = getattr(task.get_coro(), "__qualname__", "")
+    return {id(task): TaskView(id(task), task.get_name(), coroutine, "running", (), "", ())}
+
+
 def running_task(loop: asyncio.AbstractEventLoop) -> Any:
     """Return the task that `loop` is running a step of, or None."""
     return asyncio.current_task(loop)

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from loopcore_plugins._tasktree import awaiting, running_task, view_tasks
+from loopcore.build_info import has_gil
+from loopcore_plugins._tasktree import awaiting, running_task, view_running, view_tasks
 from loopcore_plugins.watchdog.clocks import Collections, Moment, own_clock
 from loopcore_plugins.watchdog.stacks import Stack, callback_of, common, innermost_of_program, stack_of
 from loopcore_plugins.watchdog.stall import Holder, Stall, StallSample
@@ -189,7 +190,8 @@ class Watch:
         stall = Stall(cause, sample.seconds, sample.cpu)
         where.write_to(stall)
         if where.task is not None:
-            views = view_tasks(self.loop)
+            # Without the GIL the loop may go on, and change its tasks, while this looks at them.
+            views = view_tasks(self.loop) if has_gil() else view_running(self.loop)
             stall.task = views.get(where.task)
             stall.awaited_by = tuple(awaiting(views, where.task))
             task = running_task(self.loop)
