@@ -3,7 +3,7 @@
     python -m tests.compatibility.table
 
 To be run in the repository's root, on any Python. Everything comes from the surface of asyncio and the marks of the
-tests; test_page.py checks that the page is the one that they give, and that no entry is without a test.
+tests; test_table.py checks that the page is the one that they give, and that no entry is without a test.
 """
 
 from collections import defaultdict

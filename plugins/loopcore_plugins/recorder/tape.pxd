@@ -111,4 +111,4 @@ cdef class Tape(Observer):
     cdef object _note_sent(self, object transport)
     cdef object _note_count(self, int kind, long long count, unsigned long long who)
     cdef object _write_later(self)
-    cdef object _count_bytes(self)
+    cdef object _note_totals(self)

@@ -342,7 +342,7 @@ class Tape(Observer):
             self._slowly(_WRITE_LATER, None)
 
     def _measure(self) -> None:
-        self._count_bytes()
+        self._note_totals()
         ns_per_step = self.ns_per_step()
         self._long_tick_steps = int(LONG_TICK_NS / ns_per_step)
         self._gil_wait_steps = int(SHORTEST_GIL_WAIT_NS / ns_per_step)
@@ -406,7 +406,7 @@ class Tape(Observer):
         while self._later:
             self._later.popleft()()
 
-    def _count_bytes(self) -> None:
+    def _note_totals(self) -> None:
         counters = self._loop.counters()
         for kind, value in (
             (_RECEIVED, counters.bytes_received),

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from loopcore.kernel.timers import SORT_FROM
+
 Loop = asyncio.AbstractEventLoop
 Pair = tuple[socket.socket, socket.socket]
 
@@ -87,12 +89,13 @@ def test_deadlines_decide_not_the_order_of_calls(loop: Loop, log: list[Any]) -> 
     why="Timers with equal deadlines fire in the order in which they were set; asyncio does not guarantee an order.",
 )
 @pytest.mark.loopcore_only
-def test_equal_deadlines_fire_in_the_order_they_were_set(loop: Loop, log: list[Any]) -> None:
+@pytest.mark.parametrize("count", [50, SORT_FROM - 1, SORT_FROM, 4 * SORT_FROM])
+def test_equal_deadlines_fire_in_the_order_they_were_set(loop: Loop, log: list[Any], count: int) -> None:
     when = loop.time()
-    for number in range(50):
+    for number in range(count):
         loop.call_at(when, log.append, number)
     run_ticks(loop, 1)
-    assert log == list(range(50))
+    assert log == list(range(count))
 
 
 def test_ready_callbacks_then_events_then_timers(loop: Loop, log: list[Any], pair: Pair) -> None:
