@@ -277,9 +277,9 @@ class Supervisor:
     ) -> None:
         """Replace a member: its successor becomes ready, then it drains, within `timeout` seconds and the grace.
 
-        With `only`, nothing happens if that member has been replaced meanwhile. If the successor fails before it is
-        ready, MemberFailedError is raised, if it is not ready in `ready_timeout` seconds, it is ended and TimeoutError
-        raised; the member that was there continues.
+        With `only`, nothing happens if that member has been replaced meanwhile. Raises MemberFailedError if the
+        successor fails before it is ready, TimeoutError if it is not ready in `ready_timeout` seconds; the member that
+        was there continues.
         """
         try:
             async with self._replacing[index]:

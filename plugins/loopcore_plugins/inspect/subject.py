@@ -177,9 +177,10 @@ class Subject:
 
         try:
             self._loop.call_soon_threadsafe(answer)
-            return found.result(BLOCKED_AFTER)
         except RuntimeError:  # closed
             return look()
+        try:
+            return found.result(BLOCKED_AFTER)
         except TimeoutError:
             return look() if found.cancel() else found.result()
 
