@@ -22,7 +22,7 @@ cdef class UringBackend(DirectPort):
     cdef shared _inside
     cdef object _posted
     cdef shared _closed
-    cdef shared _has_ring
+    cdef public bint _has_ring
     cdef object _unfinished
     cdef object _ending
 

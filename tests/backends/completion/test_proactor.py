@@ -12,6 +12,7 @@ from loopcore.ports.operations import Connect, Poll, Read, Receive, Send, SendTo
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend, _associations
+from loopcore_backends.proactor._port import CompletionPort
 from loopcore_backends.proactor._registrations import GRACE
 from loopcore_backends.select_ import SelectBackend
 
@@ -190,11 +191,24 @@ def test_number_closed_without_a_cancel_does_not_serve_the_old_operation(over):
         end.close()
 
 
-def test_wake_during_the_last_lines_of_a_wait_ends_the_next(port):
-    port.wake()
-    port.wait(None)
-    port._port._woken = True  # where it stands when a wake comes between the multiplexer's return and the end of a wait
-    port.wait(None)
+def test_wake_during_the_last_lines_of_a_wait_ends_the_next():
+    timeouts = []
+
+    class Multiplexer(SelectBackend):
+        def wait(self, timeout):
+            timeouts.append(timeout)
+            if len(timeouts) == 1:
+                port.wake()  # too late for this wait
+            return []
+
+        def wake(self):
+            pass
+
+    port = CompletionPort(Multiplexer(), "proactor")
+    port.dequeue(None)
+    port.dequeue(None)
+    assert timeouts == [None, 0.0]
+    port.close()
 
 
 def test_negative_timeout_only_looks(port):

@@ -321,13 +321,18 @@ class KeepsLooking(PollBackend):
 
 
 class ClosedUnderTheWait(EpollBackend):
-    """`close` closes the descriptor in which another thread waits, without waking that thread."""
+    """`close` does not wake another thread that waits."""
 
     breaks = "any-thread"
+    closing = False
 
     def close(self) -> None:
-        self._waiting = False
+        self.closing = True
         super().close()
+
+    def wake(self) -> None:
+        if not self.closing:
+            super().wake()
 
 
 class ModifyRegisters(SelectBackend):
