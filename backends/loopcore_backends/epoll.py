@@ -118,6 +118,7 @@ class EpollBackend(DirectPort):
         self._is_closed: bool = False
 
     def _use(self, instance: "select.epoll") -> None:
+        """Wait in `instance` from now on."""
         number = instance.fileno()
         self._epoll = instance
         self._fd = number

@@ -82,7 +82,7 @@ def view_tasks(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
 
 
 def view_running(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
-    """Return a view of the running task, of what stays the same when it goes on. Thread: any, also without the GIL."""
+    """Return a view of the running task: only its name and its coroutine. Thread: any, also without the GIL."""
     task = running_task(loop)
     if task is None:
         return {}

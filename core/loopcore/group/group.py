@@ -19,7 +19,7 @@ from loopcore.group.figures import GroupStats, MemberStatus
 from loopcore.group.member import Member, _here
 from loopcore.group.part import Main, Part
 from loopcore.group.processes import GRACE, check_picklable
-from loopcore.group.supervisor import READY, Supervisor, not_ready
+from loopcore.group.supervisor import READY_TIMEOUT, Supervisor, not_ready
 from loopcore.runner import LoopFactory
 
 KINDS: Final = ("auto", "threads", "processes")
@@ -95,7 +95,7 @@ class LoopGroup:
 
     # Starting
 
-    def start(self, timeout: float | None = READY) -> None:
+    def start(self, timeout: float | None = READY_TIMEOUT) -> None:
         """Start all members, and wait until each is ready.
 
         A member is ready when its `main` awaits `draining`, calls `ready`, or has returned. Raises MemberFailedError if
@@ -219,7 +219,7 @@ class LoopGroup:
 
     # Members
 
-    def restart(self, index: int, timeout: float | None = None, *, ready_timeout: float | None = READY) -> None:
+    def restart(self, index: int, timeout: float | None = None, *, ready_timeout: float | None = READY_TIMEOUT) -> None:
         """Replace a member without losing a connection: start its successor, then drain it.
 
         Returns when the old member has ended, at most `timeout` seconds (None: `drain_timeout`) and the grace after the

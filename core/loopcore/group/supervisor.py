@@ -35,7 +35,7 @@ logger = logging.getLogger("loopcore.group")
 
 ANSWER: Final = 1.0
 """Seconds that a member has to answer before the group goes on without it: its loop may be blocked."""
-READY: Final = 60.0
+READY_TIMEOUT: Final = 60.0
 """Seconds that a member has to become ready, unless the caller gives another number."""
 RESTART_EVERY: Final = 1.0
 """Seconds from one start of a member to the next: one that fails again and again must not keep a processor busy."""
@@ -273,7 +273,7 @@ class Supervisor:
     # Replacing
 
     async def restart(
-        self, index: int, timeout: float, ready_timeout: float | None = READY, only: Host | None = None
+        self, index: int, timeout: float, ready_timeout: float | None = READY_TIMEOUT, only: Host | None = None
     ) -> None:
         """Replace a member: its successor becomes ready, then it drains, within `timeout` seconds and the grace.
 
