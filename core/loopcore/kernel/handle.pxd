@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore.kernel.runnable cimport Runnable
 
 cdef int _SOON
@@ -28,10 +29,12 @@ cdef class Handle(Runnable):
 
 
 cdef class ThreadSafeHandle(Handle):
-    cdef object _lock
+    cdef shared _runner
+    cdef shared _revoked
 
     cpdef object _run(self)
     cpdef object cancel(self)
+    cdef int _wait_for_runner(self) except -1
 
 
 cdef class TimerHandle(Handle)

@@ -9,14 +9,15 @@ import asyncio
 import inspect
 import sys
 import traceback
-from _thread import RLock  # threading.RLock is a function around it
 from collections.abc import Callable
 from contextvars import Context
+from time import sleep
 from typing import Any, Protocol
 
 from loopcore.hooks.sources import SOON, TIMER
 from loopcore.kernel.flags import HAS_GIL
 from loopcore.kernel.formatting import describe_callback, extract_stack
+from loopcore.kernel.limits import WAIT_FOR_RUNNER
 from loopcore.kernel.runnable import Runnable
 
 try:
@@ -25,9 +26,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore._native.interpreter import call_in_context, copy_context
+    from cython.cimports.loopcore._native.interpreter import call_in_context, copy_context, get_ident
 else:
-    from loopcore._native.interpreter import call_in_context, copy_context
+    from loopcore._native.interpreter import call_in_context, copy_context, get_ident
 
 _SOON, _TIMER = SOON, TIMER
 _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
@@ -152,35 +153,46 @@ class ThreadSafeHandle(Handle):
     """A handle that any thread may cancel: when `cancel` returns, the callback is not running (gh-126083).
 
     `call_soon_threadsafe` returns it where asyncio has one, from Python 3.14 on, and on a free-threaded Python.
+
+    asyncio's has a lock, this one two marks. The loop marks the handle as running, then looks whether it is cancelled;
+    `cancel` marks it as cancelled, then looks whether it is running. So one of them sees the other's mark: the loop
+    leaves the callback out, or `cancel` waits for its end.
     """
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_runner", "_revoked")
 
     def __init__(
         self, callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None = None
     ) -> None:
         Handle.__init__(self, callback, args, loop, context)
-        self._lock: Any = RLock()  # not Lock: the callback may cancel its own handle
+        self._runner: int = 0  # the thread that runs the callback
+        self._revoked: int = 0
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return _THREAD_SAFE_HANDLE
 
     def _run(self) -> None:
-        lock = self._lock
-        lock.acquire()  # a `with` takes twice as long
+        self._runner = get_ident()
         try:
-            Handle._run(self)
+            if not self._revoked:
+                self._call()
         finally:
-            lock.release()
+            self._runner = 0
 
     def cancel(self) -> None:
-        with self._lock:
+        self._revoked = 1
+        self._wait_for_runner()
+        with cython.critical_section(self):
             Handle.cancel(self)
 
     def cancelled(self) -> bool:
-        with self._lock:
-            return Handle.cancelled(self)
+        self._wait_for_runner()
+        return self._revoked != 0
+
+    def _wait_for_runner(self) -> None:
+        while self._runner not in (0, get_ident()):
+            sleep(WAIT_FOR_RUNNER)
 
 
 class TimerKeeper:
@@ -313,7 +325,8 @@ def make_posted(
     handle._cancelled = False
     handle._source_traceback = None
     handle._repr = None
-    handle._lock = RLock()
+    handle._runner = 0
+    handle._revoked = 0
     return handle
 
 
