@@ -58,7 +58,9 @@ def libraries() -> list[str]:
 def main(arguments: list[str]) -> None:
     """Become pytest with `arguments`, or the program that follows `--program`."""
     if arguments[:1] == ["--threads"]:
-        command = [sys.executable, "-m", "pytest", "--capture=sys", *arguments[1:]]
+        # A dump of a slow test's stacks would be reported: it reads the frames of threads that run.
+        options = ["--capture=sys", "--override-ini=faulthandler_timeout=0"]
+        command = [sys.executable, "-m", "pytest", *options, *arguments[1:]]
         os.execve(sys.executable, command, os.environ | THREAD_OPTIONS)
     program = arguments[1:] if arguments[:1] == ["--program"] else ["pytest", "--capture=sys", *arguments]
     environment = os.environ | OPTIONS | {"LD_PRELOAD": " ".join(libraries())}
