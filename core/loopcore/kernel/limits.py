@@ -34,5 +34,5 @@ costs a fifth more, because of the switches between the threads."""
 YIELD_SECONDS = 10e-6
 """Seconds for which it then sleeps, at least: enough for the loop's thread, which waits for the GIL, to take it."""
 
-WAIT_FOR_RUNNER = 100e-6
+WAIT_FOR_RUNNER = 1e-3
 """Seconds between two looks of a thread that cancels a callback while the loop runs it."""

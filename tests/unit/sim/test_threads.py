@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.kernel.flags import HAS_GIL
 from loopcore.sim import scenario
 from loopcore.sim.errors import DeadlockError, SimulationError
 from loopcore.sim.running import Outcome, simulate
@@ -384,6 +385,29 @@ def test_a_host_that_blocks_stands_still_and_others_go_on():
 
     outcome_of(main)
     assert events == ["tick", "tick", "awake", "timer of the sleepy host"]
+
+
+@pytest.mark.skipif(HAS_GIL and sys.version_info < (3, 14), reason="with a GIL, threads may cancel from Python 3.14 on")
+def test_a_thread_that_cancels_a_running_callback_waits_for_its_end():
+    async def main() -> list[str]:
+        seen: list[str] = []
+        began = threading.Event()
+
+        def callback() -> None:
+            began.set()
+            time.sleep(10)
+            seen.append("ended")
+
+        def cancel(loop: asyncio.AbstractEventLoop) -> None:
+            handle = loop.call_soon_threadsafe(callback)
+            began.wait()
+            handle.cancel()
+            seen.append("cancelled")
+
+        await asyncio.to_thread(cancel, asyncio.get_running_loop())
+        return seen
+
+    assert result_of(main) == ["ended", "cancelled"]
 
 
 def test_a_loop_in_a_thread_is_that_of_its_host():
