@@ -72,6 +72,14 @@ async def returns(member: Member) -> None:
     pass
 
 
+async def fails_as_a_successor(member: Member) -> None:
+    """Fails as soon as it is ready, in the second generation only."""
+    member.ready()
+    if member.generation == 1:
+        raise ValueError("too soon")
+    await member.draining()
+
+
 async def fails_at_once(member: Member) -> None:
     if member.index == 1:
         raise ValueError("no database")

@@ -1,13 +1,18 @@
 """How a group starts, ends and reports: the same with threads and with processes."""
 
 import asyncio
+import contextlib
 import logging
+import signal
+import sys
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from loopcore import UsageError
-from loopcore.group import LoopGroup, MemberFailedError
+from loopcore.group import LoopGroup, Member, MemberFailedError
 from loopcore.group.supervisor import Supervisor
 from tests.group import mains
 from tests.group.mains import PATIENCE
@@ -153,6 +158,56 @@ def wait_for_generation(group: LoopGroup, index: int) -> None:
                 return
         except MemberFailedError:
             continue
+
+
+def test_a_successor_that_fails_as_soon_as_it_is_ready_does_not_leave_its_place_empty(make_group: Make) -> None:
+    """It does not take over, or it is replaced."""
+    with make_group(mains.fails_as_a_successor) as group:
+        with contextlib.suppress(MemberFailedError):
+            group.restart(1)
+        ended = time.monotonic() + PATIENCE
+        while (group.members[1].state, group.members[1].generation) not in (("running", 0), ("running", 2)):
+            assert time.monotonic() < ended, group.members
+            time.sleep(0.01)
+    assert group.exit_code == 0
+
+
+def test_a_thread_whose_loop_comes_after_the_end_of_its_group_does_not_call_main() -> None:
+    asked, may_go_on, ran = threading.Event(), threading.Event(), []
+
+    def slow_factory() -> asyncio.AbstractEventLoop:
+        asked.set()
+        may_go_on.wait(PATIENCE)
+        return asyncio.new_event_loop()
+
+    async def main(member: Member) -> None:
+        ran.append(member.index)
+
+    group = LoopGroup(main, loops=1, kind="threads", loop_factory=slow_factory)
+    starting = threading.Thread(target=group.start)
+    starting.start()
+    assert asked.wait(PATIENCE)
+    group.stop(timeout=0)
+    starting.join()
+    may_go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "loopcore_member_0":
+            thread.join(PATIENCE)
+    assert (ran, group.exit_code) == ([], 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGCHLD")
+def test_processes_whose_exit_codes_are_lost_end() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with LoopGroup(mains.only_waits, loops=2, kind="processes") as group:
+            pass
+        assert group.exit_code == 0
+        group = LoopGroup(mains.fails_at_once, loops=2, kind="processes")
+        with pytest.raises(MemberFailedError, match="member 1 raised ValueError: no database"):
+            group.start()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_a_failure_stops_the_group_if_asked_for(make_group: Make, caplog: pytest.LogCaptureFixture) -> None:

@@ -44,6 +44,7 @@ class Life:
         self.loop: asyncio.AbstractEventLoop
         self.calls = Calls()
         self.is_draining = False
+        self.is_given_up = False  # the group has ended before the loop was made
         self._post = post
         self._table = table
         self._load: Load
@@ -71,6 +72,8 @@ class Life:
             raise self._exit
 
     async def _live(self) -> None:
+        if self.is_given_up:
+            return
         self.loop = asyncio.get_running_loop()
         self._drain_begins, self._is_cut = asyncio.Event(), asyncio.Event()
         self._load = Load(self._table, self.part.index, generation=self.part.generation)
@@ -86,8 +89,10 @@ class Life:
             if self.is_draining and not self._failed():
                 await self._wait_for_connections()
         finally:
-            await self._end()
-            await self.calls.close()
+            try:
+                await self._end()
+            finally:
+                await self.calls.close()
         if self._main.cancelled() and self.is_draining:
             return
         await self._main

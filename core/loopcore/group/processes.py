@@ -36,6 +36,9 @@ from loopcore.group.rpc import Peer, portable
 GRACE: Final = 5.0
 """Seconds that a cancelled `main` has to return, before its process is killed or its thread reported."""
 
+UNKNOWN: Final = 255
+"""The exit code of a process whose code is lost, as asyncio has it."""
+
 _CELL: Final = 8
 """Bytes of a cell: a C double."""
 
@@ -103,7 +106,7 @@ class ProcessHost(Host):
     def __init__(self, part: Part, needs: Needs, shared: Shared) -> None:
         super().__init__(part, needs)
         self._shared = shared
-        self._error: BaseException | None = None
+        self._said = Outcome(UNKNOWN, None)  # until the member says how it ends
         self._peer: Peer
         self._process: multiprocessing.process.BaseProcess
 
@@ -139,9 +142,13 @@ class ProcessHost(Host):
         self._peer.shut()
         reader.join()
         self._peer.close()
-        code = self._process.exitcode or 0
-        self._process.close()
-        self.report_end(Outcome(code, self._error))
+        code = self._process.exitcode
+        if code is None:  # other code took it: a waitpid(-1) in the program, or SIGCHLD is ignored
+            code = self._said.exit_code
+            self._process._popen.close()  # type: ignore[attr-defined]  # the descriptors: `close` would refuse it
+        else:
+            self._process.close()
+        self.report_end(Outcome(code, self._said.error))
 
     def _serve(self, name: str, arguments: tuple[Any, ...]) -> "Future[Any] | None":
         if name == "began":
@@ -149,7 +156,7 @@ class ProcessHost(Host):
         elif name == "ready":
             self.report_ready()
         elif name == "ended":
-            (self._error,) = arguments
+            self._said = Outcome(*arguments)
         elif name == "listen":
             return self.needs.listen(self.index, *arguments)
         elif name == "release":
@@ -257,8 +264,10 @@ class ProcessLink:
     def end(self, error: BaseException | None) -> None:
         """Report the end."""
         self._ended.set()
-        if error is not None:
-            self._peer.tell("ended", portable(error))
+        if error is None:
+            self._peer.tell("ended", 0, None)
+        else:
+            self._peer.tell("ended", code_of(error), portable(error))
 
 
 def run_member(

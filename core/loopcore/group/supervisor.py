@@ -11,6 +11,7 @@ connections. The public methods of LoopGroup run these coroutines and wait for t
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import socket
 import threading
@@ -123,7 +124,7 @@ class Supervisor:
                 self._hosts.append(self._new_host(index, 0))
                 self._hosts[index].start()
             except BaseException:
-                self._hosts.pop()
+                del self._hosts[index:]
                 self.exit_code = 1
                 await self.stop(GRACE)
                 raise
@@ -144,9 +145,12 @@ class Supervisor:
     async def _until_end(self, host: Host) -> None:
         await host.ended.wait()
         code, error = host.outcome
+        if host in self._extra and not host.is_draining:  # a successor: did it still take over?
+            async with self._replacing[host.index]:
+                pass
         if host in self._extra:
             self._extra.discard(host)
-            if code and host.ready.is_set() and not host.is_killed:
+            if code and host.is_draining and host.ready.is_set() and not host.is_killed:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
             self._first_failed = self._first_failed or host
@@ -278,8 +282,8 @@ class Supervisor:
         """Replace a member: its successor becomes ready, then it drains, within `timeout` seconds and the grace.
 
         With `only`, nothing happens if that member has been replaced meanwhile. Raises MemberFailedError if the
-        successor fails before it is ready, TimeoutError if it is not ready in `ready_timeout` seconds; the member that
-        was there continues.
+        successor fails before it takes over, TimeoutError if it is not ready in `ready_timeout` seconds; the member
+        that was there continues.
         """
         try:
             async with self._replacing[index]:
@@ -304,8 +308,8 @@ class Supervisor:
             if not await first(new.ready, new.ended, timeout=ready_timeout):
                 await self._cut(new, GRACE)
                 raise TimeoutError(f"member {index}'s successor {not_ready(ready_timeout)}; the old member continues")
-            if new.outcome.exit_code and not new.ready.is_set():
-                raise failure_of(new, "before it was ready")
+            if new.outcome.exit_code:
+                raise failure_of(new, "before it took over")
         except BaseException:
             old.is_retired = False
             await self._ordered([old], "resume", (), ANSWER)
@@ -354,11 +358,15 @@ class Supervisor:
 
     def release(self, index: int, number: int) -> None:
         """Give up a member's listening sockets. Thread: any."""
-        self.loop.call_soon_threadsafe(self._listeners.release, index, number)
+        self._post(self._listeners.release, index, number)
 
     def ask_to_replace(self, host: Host) -> None:
         """Begin to replace a member. Thread: any."""
-        self.loop.call_soon_threadsafe(self._begin, self.replace(host))
+        self._post(lambda: self._begin(self.replace(host)))
+
+    def _post(self, function: Callable[..., object], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # of a thread that was left behind and ends after the group
+            self.loop.call_soon_threadsafe(function, *arguments)
 
     async def stats(self, timeout: float) -> GroupStats:
         """Ask every member for its figures; for those that do not answer in time, return the last published ones."""

@@ -47,7 +47,8 @@ class ThreadHost(Host):
         return self._life.calls.submit(function, arguments)
 
     def kill(self) -> bool:
-        """Return False: Python has no way to end a thread."""
+        """Return False: Python has no way to end a thread. One that has not come to its `main` will not call it."""
+        self._life.is_given_up = True
         return False
 
     # Link

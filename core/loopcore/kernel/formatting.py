@@ -49,9 +49,12 @@ def describe_callback(callback: Any, args: Any, debug: bool) -> str:
 
     Since Python 3.13 asyncio shows the arguments in debug mode only, and so does loopcore.
     """
-    if sys.version_info >= (3, 13):
-        return format_helpers._format_callback_source(callback, args, debug=debug)
-    return format_helpers._format_callback_source(callback, args)
+    try:
+        if sys.version_info >= (3, 13):
+            return format_helpers._format_callback_source(callback, args, debug=debug)
+        return format_helpers._format_callback_source(callback, args)
+    except Exception as exc:  # of the callable's own __repr__: a loop that closes must not fail for it
+        return f"<{type(callback).__name__} at {id(callback):#x}: its repr raised {type(exc).__name__}>"
 
 
 @reprlib.recursive_repr()

@@ -35,6 +35,8 @@ cdef class ThreadSafeHandle(Handle):
     cpdef object _run(self)
     cpdef object cancel(self)
     cdef int _wait_for_runner(self) except -1
+    cdef object _work(self)
+    cpdef list _describe(self)
 
 
 cdef class TimerHandle(Handle)

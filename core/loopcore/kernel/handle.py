@@ -150,13 +150,14 @@ class Handle(Runnable):
 
 
 class ThreadSafeHandle(Handle):
-    """A handle that any thread may cancel: when `cancel` returns, the callback is not running (gh-126083).
+    """A handle that any thread may cancel. When `cancel` returns in another thread than the loop's, the callback is not
+    running and will not run (gh-126083).
 
     `call_soon_threadsafe` returns it where asyncio has one, from Python 3.14 on, and on a free-threaded Python.
 
-    asyncio's has a lock, this one two marks. The loop marks the handle as running, then looks whether it is cancelled;
-    `cancel` marks it as cancelled, then looks whether it is running. So one of them sees the other's mark: the loop
-    leaves the callback out, or `cancel` waits for its end.
+    asyncio's handle uses a lock; this one uses two marks. The loop sets `_runner`, then reads `_revoked`; `cancel` sets
+    `_revoked`, then reads `_runner`. One of them sees the other's mark: the loop skips the callback, or `cancel` waits
+    for its end.
     """
 
     __slots__ = ("_runner", "_revoked")
@@ -193,6 +194,14 @@ class ThreadSafeHandle(Handle):
     def _wait_for_runner(self) -> None:
         while self._runner not in (0, get_ident()):
             sleep(WAIT_FOR_RUNNER)
+
+    def _work(self) -> Any:
+        with cython.critical_section(self):  # another thread may clear it
+            return self._callback
+
+    def _describe(self) -> list[str]:
+        with cython.critical_section(self):
+            return Handle._describe(self)
 
 
 class TimerKeeper:

@@ -72,7 +72,7 @@ class Inbox:
     def use(self, wake: Callable[[], None]) -> None:
         """Wake another backend from now on; the previous one is closed."""
         self._wake = wake
-        self._woken = len(self._handles) > 0
+        self._woken = True  # another thread may be posting; a drain that finds nothing is harmless
 
     def drain_into(self, ready: ReadyQueue) -> int:
         """Push the posted callbacks on the ready queue, in order; return their number. Thread: the loop's own."""

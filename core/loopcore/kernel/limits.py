@@ -35,4 +35,4 @@ YIELD_SECONDS = 10e-6
 """Seconds for which it then sleeps, at least: enough for the loop's thread, which waits for the GIL, to take it."""
 
 WAIT_FOR_RUNNER = 1e-3
-"""Seconds between two looks of a thread that cancels a callback while the loop runs it."""
+"""How often, in seconds, a thread that cancels a running callback looks whether it has ended."""

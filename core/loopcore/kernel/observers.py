@@ -85,10 +85,14 @@ class Observers:
             self._remove(observer)
 
     def _remove(self, failed: Observer) -> None:
-        error, failed.failure = failed.failure, None
+        with cython.critical_section(self):  # a post in another thread may fail at the same time
+            error, failed.failure = failed.failure, None
+            made = self._made
+        if error is None:
+            return
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
             raise error  # of a signal handler
-        for plugin, observer in self._made:
+        for plugin, observer in made:
             if observer is failed:
                 self._probes.remove_failed("its observer", plugin, error)
                 return

@@ -215,3 +215,20 @@ def test_debug_mode_notices_a_future_that_is_set_from_another_thread(loop: Any) 
     loop.run_until_complete(main())
     loop.run_until_complete(loop.shutdown_default_executor())
     assert "Non-thread-safe" in str(raised[0])
+
+
+def test_a_loop_closes_although_the_repr_of_a_callback_raises(loopcore_factory: Callable[[], Loop]) -> None:
+    loop = loopcore_factory()
+
+    class Odd:
+        def __call__(self) -> None: ...
+
+        def __repr__(self) -> str:
+            raise ValueError("no name yet")
+
+    loop.set_debug(True)
+    handle = loop.call_soon(Odd())
+    loop.close()
+    assert handle.cancelled()
+    assert "Odd at 0x" in repr(handle)
+    assert "its repr raised ValueError" in repr(handle)
