@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopcore_plugins.inspect import Inspect
+from loopcore_plugins.inspect import Inspect, subject
 from loopcore_plugins.metrics import Metrics, snapshots
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.reading import read
@@ -153,9 +153,11 @@ def test_a_recording_is_dumped_in_another_thread(own_factory: Factory, tmp_path:
             others.run(number, finish(number))
 
 
-def test_inspect_answers_for_every_loop(own_factory: Factory, folder: Path) -> None:
+def test_inspect_answers_for_every_loop(own_factory: Factory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from loopcore_plugins.inspect.client import connect, find
 
+    # On a busy machine a loop may need more than a second, and its tasks would be read in another thread.
+    monkeypatch.setattr(subject, "BLOCKED_AFTER", PATIENCE)
     with Others(own_factory) as others:
         work, plugins = Work(), [Inspect() for _ in range(LOOPS)]
 
