@@ -72,8 +72,8 @@ async def returns(member: Member) -> None:
     pass
 
 
-async def fails_as_a_successor(member: Member) -> None:
-    """Fails as soon as it is ready, in the second generation only."""
+async def successor_fails_once_ready(member: Member) -> None:
+    """Is ready, and in generation 1 fails at once."""
     member.ready()
     if member.generation == 1:
         raise ValueError("too soon")

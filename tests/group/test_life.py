@@ -162,7 +162,7 @@ def wait_for_generation(group: LoopGroup, index: int) -> None:
 
 def test_a_successor_that_fails_as_soon_as_it_is_ready_does_not_leave_its_place_empty(make_group: Make) -> None:
     """It does not take over, or it is replaced."""
-    with make_group(mains.fails_as_a_successor) as group:
+    with make_group(mains.successor_fails_once_ready) as group:
         with contextlib.suppress(MemberFailedError):
             group.restart(1)
         ended = time.monotonic() + PATIENCE

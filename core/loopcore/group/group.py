@@ -223,8 +223,8 @@ class LoopGroup:
         """Replace a member without losing a connection: start its successor, then drain it.
 
         Returns when the old member has ended, at most `timeout` seconds (None: `drain_timeout`) and the grace after the
-        new one is ready. Raises MemberFailedError if the new one fails before it is ready, TimeoutError if that takes
-        more than `ready_timeout` seconds; the old one continues then.
+        new one is ready. Raises MemberFailedError if the new one fails before it takes over, TimeoutError if it is not
+        ready in `ready_timeout` seconds; the old one continues then.
         """
         self._refuse_member_threads("restarted")
         supervisor = self._running("restart")

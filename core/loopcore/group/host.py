@@ -32,6 +32,9 @@ class Needs(Protocol):
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Run a function on a member."""
 
+    def post(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call a function on `loop`, unless the group has ended."""
+
     def ask_to_replace(self, host: "Host") -> None:
         """Begin to replace a member, unless it has been replaced."""
 
@@ -87,21 +90,15 @@ class Host:
 
     def report_began(self, pid: int, thread_id: int) -> None:
         """Note that the loop runs."""
-        self._post(self._note_began, pid, thread_id)
+        self.needs.post(self._note_began, pid, thread_id)
 
     def report_ready(self) -> None:
         """Note that `main` is ready."""
-        self._post(self.ready.set)
+        self.needs.post(self.ready.set)
 
     def report_end(self, outcome: Outcome) -> None:
         """Note that the thread or the process has ended."""
-        self._post(self._note_end, outcome)
-
-    def _post(self, function: Callable[..., object], *arguments: Any) -> None:
-        try:
-            self.needs.loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # a thread that was given up ends after its group
-            pass
+        self.needs.post(self._note_end, outcome)
 
     def _note_began(self, pid: int, thread_id: int) -> None:
         self.pid, self.thread_id = pid, thread_id

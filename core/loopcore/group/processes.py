@@ -36,7 +36,7 @@ from loopcore.group.rpc import Peer, portable
 GRACE: Final = 5.0
 """Seconds that a cancelled `main` has to return, before its process is killed or its thread reported."""
 
-UNKNOWN: Final = 255
+UNKNOWN_CODE: Final = 255
 """The exit code of a process whose code is lost, as asyncio has it."""
 
 _CELL: Final = 8
@@ -106,7 +106,7 @@ class ProcessHost(Host):
     def __init__(self, part: Part, needs: Needs, shared: Shared) -> None:
         super().__init__(part, needs)
         self._shared = shared
-        self._said = Outcome(UNKNOWN, None)  # until the member says how it ends
+        self._said = Outcome(UNKNOWN_CODE, None)  # until the member says how it ends
         self._peer: Peer
         self._process: multiprocessing.process.BaseProcess
 

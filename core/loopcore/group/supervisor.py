@@ -358,13 +358,14 @@ class Supervisor:
 
     def release(self, index: int, number: int) -> None:
         """Give up a member's listening sockets. Thread: any."""
-        self._post(self._listeners.release, index, number)
+        self.post(self._listeners.release, index, number)
 
     def ask_to_replace(self, host: Host) -> None:
         """Begin to replace a member. Thread: any."""
-        self._post(lambda: self._begin(self.replace(host)))
+        self.post(lambda: self._begin(self.replace(host)))
 
-    def _post(self, function: Callable[..., object], *arguments: Any) -> None:
+    def post(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call a function on `loop`, unless the group has ended. Thread: any."""
         with contextlib.suppress(RuntimeError):  # of a thread that was left behind and ends after the group
             self.loop.call_soon_threadsafe(function, *arguments)
 

@@ -150,9 +150,9 @@ class Handle(Runnable):
 
 
 class ThreadSafeHandle(Handle):
-    """A handle that any thread may cancel. When `cancel` returns in another thread than the loop's, the callback is not
-    running and will not run (gh-126083).
+    """A handle that any thread may cancel, as asyncio's from Python 3.14 on.
 
+    When `cancel` returns in another thread than the loop's, the callback is not running and will not run (gh-126083).
     `call_soon_threadsafe` returns it where asyncio has one, from Python 3.14 on, and on a free-threaded Python.
 
     asyncio's handle uses a lock; this one uses two marks. The loop sets `_runner`, then reads `_revoked`; `cancel` sets
