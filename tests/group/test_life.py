@@ -137,17 +137,24 @@ def test_a_member_that_is_not_replaced_because_the_group_drains_sets_the_exit_co
 def test_a_drain_that_is_requested_while_the_group_starts_ends_it(
     make_group: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a signal handler does: it may interrupt `run` anywhere."""
+    """A signal may interrupt `run` anywhere."""
     group = make_group(mains.only_waits)
     begin = Supervisor.begin
 
     def begin_and_drain(supervisor: Supervisor) -> None:
-        group.request_drain()
         begin(supervisor)
-        assert supervisor.over.wait(PATIENCE)
+        signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(Supervisor, "begin", begin_and_drain)
     assert group.run() == 0
+
+
+def test_a_drain_that_is_requested_before_the_members_run_ends_them(make_group: Make) -> None:
+    group = make_group(mains.only_waits)
+    group._begin(until_ready=False)
+    group.request_drain()
+    assert group.wait(PATIENCE)
+    assert group.exit_code == 0
 
 
 def wait_for_generation(group: LoopGroup, index: int) -> None:
@@ -234,6 +241,42 @@ def test_a_group_runs_once(make_group: Make) -> None:
         group.start()
     group.stop()
     group.drain()
+
+
+def test_one_of_two_threads_starts_the_group(make_group: Make) -> None:
+    group = make_group(mains.only_waits)
+    both = threading.Barrier(2)
+    outcomes: list[object] = []
+
+    def start() -> None:
+        both.wait(PATIENCE)
+        try:
+            outcomes.append(group.start())
+        except UsageError as error:
+            outcomes.append(str(error))
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(map(str, outcomes)) == ["None", "the group was started before; make another LoopGroup"]
+    assert len(group.members) == 2
+
+
+def test_a_group_that_gets_no_thread_can_be_started_later(make_group: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    group = make_group(mains.returns)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            group.start()
+    assert group.state == "new"
+    group.stop()
+    group.start()
+    assert group.wait(PATIENCE)
 
 
 def test_a_member_that_does_not_report_ready_is_a_time_out(make_group: Make) -> None:

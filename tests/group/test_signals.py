@@ -104,6 +104,21 @@ def test_a_second_signal_is_ignored_without_escalation(kind: str, run: Callable[
     assert program.wait() == 0
 
 
+def test_two_signals_before_there_is_a_group_stop_it(
+    make_group: Callable[..., LoopGroup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = make_group(mains.ignores_draining)
+    begin = group._begin
+
+    def signalled(until_ready: bool) -> object:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        return begin(until_ready)
+
+    monkeypatch.setattr(group, "_begin", signalled)
+    assert group.run() == 128 + signal.SIGINT
+
+
 def refused_after(port: int) -> bool:
     try:
         connected(port).close()

@@ -70,6 +70,7 @@ class LoopGroup:
         self._on_failure = on_failure
         self._sockets = tuple(sockets)
         self._supervisor: Supervisor | None = None
+        self._beginning = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<LoopGroup of {self._part.count} {self._part.kind}, {self.state}>"
@@ -114,15 +115,16 @@ class LoopGroup:
 
     def _begin(self, until_ready: bool) -> "concurrent.futures.Future[None]":
         self._refuse_member_threads("started")
-        if self._supervisor is not None:
-            raise UsageError("the group was started before; make another LoopGroup")
         if self._part.kind == "processes":
             check_picklable(self._part)
-        supervisor = Supervisor(self._part, self._on_failure, self._sockets)
-        # Posted before anybody can ask the group to drain: a signal that arrives from here on finds its members.
-        starting = supervisor.call(supervisor.start(until_ready))
-        self._supervisor = supervisor
-        supervisor.begin()
+        with self._beginning:
+            if self._supervisor is not None:
+                raise UsageError("the group was started before; make another LoopGroup")
+            supervisor = Supervisor(self._part, self._on_failure, self._sockets)
+            supervisor.begin()
+            # Posted before anybody can ask the group to drain: a signal that arrives from here on finds its members.
+            starting = supervisor.call(supervisor.start(until_ready))
+            self._supervisor = supervisor
         atexit.register(self.stop)
         return starting
 
@@ -150,7 +152,9 @@ class LoopGroup:
         signals = Signals(self, escalate)
         with signals:
             starting = self._begin(until_ready=False)
-            if signals.count:  # before there was a group to drain
+            if signals.forced:  # before there was a group
+                self._request_stop()
+            elif signals.count:
                 self.request_drain()
             self.wait()
         self._close()

@@ -76,8 +76,13 @@ class Supervisor:
     # The thread
 
     def begin(self) -> None:
-        """Start the supervisor's thread. Thread: any."""
-        self._thread.start()
+        """Start the supervisor's thread. Raises RuntimeError if the system gives none. Thread: any."""
+        try:
+            self._thread.start()
+        except BaseException:
+            self._release()
+            self.loop.close()
+            raise
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         """Run one of the coroutines below. Thread: any other. Raises UsageError if the group has ended."""
@@ -108,6 +113,9 @@ class Supervisor:
             self._takes_calls = False
             calls = [asyncio.wrap_future(call) for call in self._calls]
         await asyncio.gather(*calls, *self._tasks, return_exceptions=True)
+        self._release()
+
+    def _release(self) -> None:
         self._listeners.close()
         if self._shared is not None:
             self._shared.close()

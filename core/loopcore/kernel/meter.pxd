@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore._native.threads cimport shared
 from loopcore.hooks.observer cimport Observer
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.histogram cimport Histogram
@@ -27,21 +28,21 @@ cdef int _TIMING
 
 
 cdef class CallbackSampler(Observer):
-    cdef public long long window_ns
-    cdef public bint running
+    cdef shared window_ns
+    cdef shared running
     cdef public bint is_open
     cdef public bint is_timing
     cdef public list meters
     cdef object _loop
     cdef list _running
     cdef list _outer
-    cdef bint _stamping
+    cdef shared _stamping
     cdef bint _is_due
-    cdef long long _idle_ns
-    cdef long long _active_ns
-    cdef long long _mark
-    cdef bint _waiting
-    cdef long long _version
+    cdef shared _idle_ns
+    cdef shared _active_ns
+    cdef shared _mark
+    cdef shared _waiting
+    cdef shared _version
     cdef Histogram _tick
     cdef Histogram _lateness
     cdef list _queue_times
@@ -49,7 +50,7 @@ cdef class CallbackSampler(Observer):
     cdef long long _opened_at
     cdef int _ticks_left
     cdef int _runs_left
-    cdef int _stamps_left
+    cdef shared _stamps_left
     cdef dict _stamps
     cdef long long _fixed_at
 
@@ -80,3 +81,5 @@ cdef class CallbackSampler(Observer):
     @cython.locals(version=cython.longlong, now=cython.longlong, idle_ns=cython.longlong, active_ns=cython.longlong,
                    mark=cython.longlong, waiting=bint, running=bint)
     cpdef tuple _times(self)
+    @cython.locals(window_ns=cython.longlong)
+    cdef object _choose_window(self)

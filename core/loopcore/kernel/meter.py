@@ -378,7 +378,9 @@ class CallbackSampler(Observer):
         return not self.meters
 
     def _choose_window(self) -> None:
-        self.window_ns = min((_in_ns(meter.window) for meter in self.meters), default=self.window_ns)
+        if self.meters:
+            window_ns: int = min([_in_ns(meter.window) for meter in self.meters])
+            self.window_ns = window_ns
         if self.window_ns == 0 and self.is_open:
             self.open()
 

@@ -3,10 +3,9 @@
 A tick runs as many entries of ReadyQueue as were in it when the wait returned, so entries that they schedule belong to
 the next tick.
 
-`push` may be called in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that
-the garbage collector runs. So neither makes a call between reading its indices and writing them. For the same reason
-another thread may push, compiled and while it holds the GIL; and `pop` may run in the middle of its `push`. Without the
-GIL a critical section does the same (PEP 703): a finalizer that another thread's collection runs may wake a task.
+`push` may be called in the middle of another `push` or `pop`: by a Python signal handler, or by a finalizer that the
+garbage collector runs, in this thread or in another (it may wake a task). So neither makes a call between reading its
+indices and writing them. Without the GIL each is a critical section (PEP 703).
 """
 
 from loopcore.hooks.observer import QUEUED

@@ -313,7 +313,7 @@ class Scheduler:
             self._observers.report_posted(_POSTED, handle)
         self._inbox.post(handle, not self._slow_path_flags & _NOT_RUNNING)
         if self._slow_path_flags & _CLOSED:
-            # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
+            # Callbacks in the inbox of a closed loop are never drained: raise, unless this one ran before that.
             self._inbox.discard()
             if handle.cancelled():
                 self._check_closed()
@@ -576,7 +576,11 @@ class Scheduler:
                 if self._closing:
                     run_closing(self)
             finally:
-                self._drop_all()
+                try:
+                    self._drop_all()
+                finally:
+                    self._poller.close()
+                    self.probes.cold("loopcore_loop_closed", loop=self)
 
     def _drop_all(self) -> None:
         if self._policy is not None:
@@ -592,8 +596,6 @@ class Scheduler:
         self._due.clear()
         if self._sampler is not None:
             self._stop_measuring()
-        self._poller.close()
-        self.probes.cold("loopcore_loop_closed", loop=self)
 
     def _use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
         """Wait in `backend`, which has the same kind of port as the previous one; that one is closed."""

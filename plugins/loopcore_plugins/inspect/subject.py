@@ -11,7 +11,8 @@
 | `sample` | the figures at this moment                                                                          |
 
 All answers are made in the server's thread from attributes that other threads may read, whatever the loop is doing.
-Without the GIL the tasks are read in the thread of the loop, which changes them as it runs, unless the loop is blocked.
+Without the GIL the loop changes its tasks meanwhile, so it looks at them itself; while it is blocked, the answers have
+only its running task.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from loopcore.build_info import has_gil
-from loopcore_plugins._tasktree import Place, TaskView, awaiting, view_tasks
+from loopcore_plugins._tasktree import Place, TaskView, awaiting, view_running, view_tasks
 from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.loop_thread import LoopThread
 from loopcore_plugins.inspect.observer import PARTS, Observer, name_of
@@ -156,33 +157,33 @@ class Subject:
             "running": self._loop.is_running(),
             "waiting": self._loop.is_waiting(),
             "tasks": shown,
-            "left_out": len(views) - len(shown),
+            "left_out": max(len(asyncio.all_tasks(self._loop)) - len(shown), 0),
         }
 
     def _views(self) -> dict[int, TaskView]:
-        return self._in_loop(lambda: view_tasks(self._loop))
+        return self._read(view_tasks, view_running)
 
-    def _in_loop(self, look: Callable[[], T]) -> T:
-        """Return `look()`, without the GIL from the loop's thread unless that is blocked: then its tasks hold still."""
+    def _read(self, tasks: Callable[[Any], T], running_task: Callable[[Any], T]) -> T:
+        """Return `tasks(loop)`, without the GIL from the loop's thread; if that is blocked, `running_task(loop)`."""
         if has_gil():
-            return look()
+            return tasks(self._loop)
         found: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-        def answer() -> None:
+        def read() -> None:
             if found.set_running_or_notify_cancel():
                 try:
-                    found.set_result(look())
+                    found.set_result(tasks(self._loop))
                 except Exception as exc:
                     found.set_exception(exc)
 
         try:
-            self._loop.call_soon_threadsafe(answer)
+            self._loop.call_soon_threadsafe(read)
         except RuntimeError:  # closed
-            return look()
+            return tasks(self._loop)
         try:
             return found.result(BLOCKED_AFTER)
         except TimeoutError:
-            return look() if found.cancel() else found.result()
+            return running_task(self._loop) if found.cancel() else found.result()
 
     def _describe(self, view: TaskView) -> Message:
         times = self._ages()
@@ -228,7 +229,9 @@ class Subject:
         views = self._views()
         view = views.get(wanted) if isinstance(wanted, int) else None
         if view is None:
-            raise ProtocolError(f"there is no task {wanted!r}")
+            unread = any(id(task) == wanted for task in asyncio.all_tasks(self._loop))
+            blocked = "; the loop is blocked, and without the GIL only its running task can be read" if unread else ""
+            raise ProtocolError(f"there is no task {wanted!r}{blocked}")
         return {
             **self._describe(view),
             "awaiters": [each.name for each in awaiting(views, view.id)[:MOST_NAMED]],
@@ -289,7 +292,7 @@ class Subject:
         self._observer.want(frozenset().union(*self._watchers.copy().values()))
 
     def _sample(self, question: Message) -> Message:
-        names = self._in_loop(lambda: Counter(name_of(task.get_coro()) for task in asyncio.all_tasks(self._loop)))
+        names = self._read(_names_of_tasks, _name_of_running)
         return {
             "now": time.time(),
             "monotonic_ns": time.monotonic_ns(),
@@ -304,6 +307,16 @@ class Subject:
             "stalls": self.stalls.view(),
             **self._observer.view(),
         }
+
+
+def _names_of_tasks(loop: Any) -> Counter[str]:
+    return Counter(name_of(task.get_coro()) for task in asyncio.all_tasks(loop))
+
+
+def _name_of_running(loop: Any) -> Counter[str]:
+    names = Counter(view.coroutine for view in view_running(loop).values())
+    names["(not read)"] = len(asyncio.all_tasks(loop)) - names.total()
+    return +names
 
 
 def _program() -> str:
