@@ -250,9 +250,9 @@ class Task(AsyncioTask):  # type: ignore[misc]
         if step._status == _PENDING:
             if step._log_destroy_pending:
                 report_destroyed(self)
-        elif type(self) is not Task and step._log_traceback:
+        elif type(self) is not Task and step._log_traceback_flag:
             report_unseen(self)
-        elif step._log_traceback:
+        elif step._log_traceback_flag:
             # A task that waits for this one has only the step, and may not have run yet: the step reports, at its end.
             step._name = self.get_name()
             step._is_seen = False
