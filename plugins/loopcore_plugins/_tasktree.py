@@ -6,17 +6,23 @@ it awaits (`_fut_waiter`), a coroutine what it awaits (`cr_await`), and a future
 inner one lead to it, as a closure, an argument of a partial, or a bound method. Functions that leave no such trace
 (`as_completed`, queues, locks) show as a waiting task, with the name of the function it waits in.
 
-Thread: any. Nothing is changed and nothing is locked, so the views of a loop that keeps running may be of
-slightly different moments. They are plain values: they keep no task alive.
+Thread: any that has the GIL. Nothing is changed and nothing is locked, so the views of a loop that keeps running may be
+of slightly different moments. They are plain values: they keep no task alive. Without the GIL a task that runs may free
+what is being read, so only the loop's own thread may look: `read_tasks`.
 """
 
 import asyncio
+import concurrent.futures
 import functools
 import gc
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from loopcore.build_info import has_gil
+
+T = TypeVar("T")
 State = Literal["running", "ready", "waiting"]
 
 DEEPEST: Final = 100
@@ -31,6 +37,9 @@ IN_THREAD: Final = ".run_sync_in_worker_thread"
 """The coroutine of anyio that waits for a function in a thread; FastAPI calls plain functions that way."""
 _SUSPENDABLE: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
+
+BLOCKED_AFTER: Final = 1.0
+"""Seconds that a loop has to look at its tasks itself."""
 
 INSTALLED: Final = ("site-packages", "dist-packages")
 """Directories of packages that are not the program's own."""
@@ -93,6 +102,32 @@ def view_running(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
 def running_task(loop: asyncio.AbstractEventLoop) -> Any:
     """Return the task that `loop` is running a step of, or None."""
     return asyncio.current_task(loop)
+
+
+def read_tasks(loop: Any, tasks: Callable[[Any], T], running: Callable[[Any], T]) -> T:
+    """Return `tasks(loop)`. Without the GIL the loop's thread calls it; if that is blocked, return `running(loop)`.
+
+    `running` may read only the running task, and of it what `view_running` does. Thread: any.
+    """
+    if has_gil() or not loop.is_running() or loop._thread_id == threading.get_ident():
+        return tasks(loop)
+    found: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def read() -> None:
+        if found.set_running_or_notify_cancel():
+            try:
+                found.set_result(tasks(loop))
+            except Exception as exc:
+                found.set_exception(exc)
+
+    try:
+        loop.call_soon_threadsafe(read)
+    except RuntimeError:  # it has been closed
+        return tasks(loop)
+    try:
+        return found.result(BLOCKED_AFTER)
+    except TimeoutError:
+        return running(loop) if found.cancel() else found.result()
 
 
 def awaiting(views: dict[int, TaskView], task_id: int) -> list[TaskView]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from loopcore_plugins.inspect import Inspect, subject
+from loopcore_plugins import _tasktree
+from loopcore_plugins.inspect import Inspect
 from loopcore_plugins.metrics import Metrics, snapshots
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.reading import read
@@ -156,8 +157,8 @@ def test_a_recording_is_dumped_in_another_thread(own_factory: Factory, tmp_path:
 def test_inspect_answers_for_every_loop(own_factory: Factory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from loopcore_plugins.inspect.client import connect, find
 
-    # On a busy machine a loop may need more than a second, and its tasks would be read in another thread.
-    monkeypatch.setattr(subject, "BLOCKED_AFTER", PATIENCE)
+    # On a busy machine a loop may need more than a second, and only its running task would be described.
+    monkeypatch.setattr(_tasktree, "BLOCKED_AFTER", PATIENCE)
     with Others(own_factory) as others:
         work, plugins = Work(), [Inspect() for _ in range(LOOPS)]
 

@@ -16,7 +16,6 @@ only its running task.
 """
 
 import asyncio
-import concurrent.futures
 import os
 import platform
 import re
@@ -24,11 +23,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from loopcore.build_info import has_gil
-from loopcore_plugins._tasktree import Place, TaskView, awaiting, view_running, view_tasks
+from loopcore_plugins._tasktree import Place, TaskView, awaiting, read_tasks, view_running, view_tasks
 from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.loop_thread import LoopThread
 from loopcore_plugins.inspect.observer import PARTS, Observer, name_of
@@ -46,10 +43,6 @@ MOST_NAMED: Final = 20
 """The most awaiters of a task that are named."""
 MOST_EVENTS: Final = 200
 """The most events of a task's history."""
-BLOCKED_AFTER: Final = 1.0
-"""Seconds that the loop has to look at its tasks itself."""
-
-T = TypeVar("T")
 
 
 class Subject:
@@ -161,29 +154,7 @@ class Subject:
         }
 
     def _views(self) -> dict[int, TaskView]:
-        return self._read(view_tasks, view_running)
-
-    def _read(self, tasks: Callable[[Any], T], running_task: Callable[[Any], T]) -> T:
-        """Return `tasks(loop)`, without the GIL from the loop's thread; if that is blocked, `running_task(loop)`."""
-        if has_gil():
-            return tasks(self._loop)
-        found: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def read() -> None:
-            if found.set_running_or_notify_cancel():
-                try:
-                    found.set_result(tasks(self._loop))
-                except Exception as exc:
-                    found.set_exception(exc)
-
-        try:
-            self._loop.call_soon_threadsafe(read)
-        except RuntimeError:  # closed
-            return tasks(self._loop)
-        try:
-            return found.result(BLOCKED_AFTER)
-        except TimeoutError:
-            return running_task(self._loop) if found.cancel() else found.result()
+        return read_tasks(self._loop, view_tasks, view_running)
 
     def _describe(self, view: TaskView) -> Message:
         times = self._ages()
@@ -292,7 +263,7 @@ class Subject:
         self._observer.want(frozenset().union(*self._watchers.copy().values()))
 
     def _sample(self, question: Message) -> Message:
-        names = self._read(_names_of_tasks, _name_of_running)
+        names = read_tasks(self._loop, _names_of_tasks, _name_of_running)
         return {
             "now": time.time(),
             "monotonic_ns": time.monotonic_ns(),

@@ -10,7 +10,7 @@ from typing import Any
 
 import loopcore
 from loopcore.hooks.observer import Entry
-from loopcore_plugins._tasktree import Place, coroutine_stack, running_task, state_of
+from loopcore_plugins._tasktree import Place, State, coroutine_stack, read_tasks, running_task, state_of
 from loopcore_plugins.watchdog.stall import Stall
 
 MOST_TASKS = 2000
@@ -21,7 +21,6 @@ def facts_of(
     loop: Any, reason: str, detail: str, stalls: list[dict[str, Any]], busy: list[dict[str, Any]], dropped: int
 ) -> bytes:
     """Return the JSON object for a dump that is written now. Thread: any."""
-    running = running_task(loop)
     return json.dumps(
         {
             "reason": reason,
@@ -33,7 +32,7 @@ def facts_of(
             "program": sys.argv[0] if sys.argv else "",
             "at_ns": time.monotonic_ns(),
             "loop_clock_is_monotonic": abs(loop.time() - time.monotonic()) < 1.0,
-            "tasks": [_task(task, running) for task in islice(_tasks_of(loop), MOST_TASKS)],
+            "tasks": read_tasks(loop, _tasks, _running_task),
             "stalls": stalls,
             "busy": busy,
             "dropped_labels": dropped,
@@ -69,18 +68,28 @@ def identity_of(task: Any) -> int:
     return id(step if isinstance(step, Entry) else task)
 
 
-def _tasks_of(loop: Any) -> list[Any]:
-    return [task for task in asyncio.all_tasks(loop) if not task.done()]
+def _tasks(loop: Any) -> list[dict[str, Any]]:
+    running = running_task(loop)
+    alive = (task for task in asyncio.all_tasks(loop) if not task.done())
+    return [
+        _task(task, state_of(task, task is running), coroutine_stack(task.get_coro()))
+        for task in islice(alive, MOST_TASKS)
+    ]
 
 
-def _task(task: Any, running: Any) -> dict[str, Any]:
+def _running_task(loop: Any) -> list[dict[str, Any]]:
+    task = running_task(loop)
+    return [] if task is None else [_task(task, "running", ())]
+
+
+def _task(task: Any, state: State, stack: tuple[Place, ...]) -> dict[str, Any]:
     coro = task.get_coro()
     return {
         "who": identity_of(task),
         "name": task.get_name(),
         "coroutine": getattr(coro, "__qualname__", type(coro).__qualname__),
-        "state": state_of(task, task is running),
-        "stack": [_frame(place) for place in coroutine_stack(coro)],
+        "state": state,
+        "stack": [_frame(place) for place in stack],
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import loopcore
-from loopcore_plugins.inspect import subject
+from loopcore_plugins import _tasktree
 from loopcore_plugins.inspect.protocol import ProtocolError
 from loopcore_plugins.inspect.subject import Subject
 
@@ -48,8 +48,8 @@ class Blocked:
 
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
-    monkeypatch.setattr(subject, "has_gil", lambda: False)
-    monkeypatch.setattr(subject, "BLOCKED_AFTER", 0.01)
+    monkeypatch.setattr(_tasktree, "has_gil", lambda: False)
+    monkeypatch.setattr(_tasktree, "BLOCKED_AFTER", 0.01)
     with Blocked() as blocked:
         yield blocked
 

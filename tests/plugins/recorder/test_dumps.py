@@ -16,6 +16,7 @@ import pytest
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore_plugins import _tasktree
 from loopcore_plugins.recorder import Recorder
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.reading import Recording
@@ -37,6 +38,14 @@ def loop() -> Iterator[Any]:
 async def nothing() -> None: ...
 
 
+@pytest.fixture(params=["gil", "no gil"])
+def _either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread that dumps reads the tasks; without the GIL, it has the loop do so."""
+    monkeypatch.setattr(_tasktree, "has_gil", lambda: request.param == "gil")
+    monkeypatch.setattr(_tasktree, "BLOCKED_AFTER", 0.05)
+
+
+@pytest.mark.usefixtures("_either")
 def test_a_stall_is_dumped_with_its_stack_while_it_lasts(loop: Any, tmp_path: Path) -> None:
     loop.probes.register(quiet(tmp_path, stall=0.05))
 
@@ -202,6 +211,7 @@ def test_the_end_of_the_loop_is_dumped(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL or before is not signal.SIG_DFL
 
 
+@pytest.mark.usefixtures("_either")
 def test_a_dump_can_be_written_in_any_thread_while_the_loop_runs(loop: Any, tmp_path: Path) -> None:
     recorder = quiet(tmp_path)
     loop.probes.register(recorder)
