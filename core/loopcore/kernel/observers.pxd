@@ -3,6 +3,8 @@ cimport cython
 from loopcore._native.threads cimport shared
 from loopcore.hooks.observer cimport Observer
 
+cdef int _POSTED
+
 
 @cython.final
 cdef class Observers:
@@ -10,13 +12,14 @@ cdef class Observers:
     cdef list _made
     cdef tuple _present
     cdef Observer _sole
+    cdef tuple _of_posts
     cdef object _probes
 
-    @cython.locals(observer=Observer, found=tuple)
+    @cython.locals(observer=Observer, of_posts=tuple)
     cpdef object adopt(self, Observer meter)
     cdef int report(self, int event, object what, long long number) except -1
-    @cython.locals(present=tuple, observer=Observer)
-    cdef int report_posted(self, int event, object what) except -1
+    @cython.locals(observers=tuple, observer=Observer)
+    cdef int report_posted(self, object what) except -1
     @cython.locals(observer=Observer)
     cdef int _tell_all(self, int event, object what, long long number) except -1
     cdef int _tell(self, Observer observer, int event, object what, long long number) except -1

@@ -7,7 +7,7 @@ loop test `wants` before they describe an event, so that an event that no observ
 from typing import Any
 
 from loopcore.errors import UsageError
-from loopcore.hooks.observer import Observer
+from loopcore.hooks.observer import POSTED, Observer
 from loopcore.kernel.probes import Probes
 from loopcore.log import own_logger
 
@@ -16,11 +16,13 @@ try:
 except ImportError:
     from loopcore import _cython as cython
 
+_POSTED = POSTED  # compiled, a C integer
+
 
 class Observers:
     """The observers of one loop. Thread: the loop's own, except for events that come from others."""
 
-    __slots__ = ("wants", "_made", "_present", "_sole", "_probes")
+    __slots__ = ("wants", "_made", "_present", "_sole", "_of_posts", "_probes")
 
     def __init__(self, probes: Probes) -> None:
         self.wants: int = 0
@@ -28,6 +30,7 @@ class Observers:
         self._made: list[tuple[object, Observer]] = []  # with the plugin
         self._present: tuple[Observer, ...] = ()
         self._sole: Observer | None = None  # usually there is one, and it wants what is noted
+        self._of_posts: tuple[Observer, ...] = ()  # those that want POSTED: read by other threads
         self._probes: Probes = probes
 
     def update(self, loop: Any) -> None:
@@ -51,9 +54,10 @@ class Observers:
         """Note which observers there are, and what they want; `meter` is the loop's own, if it has one."""
         present = [] if meter is None else [meter]
         present += [observer for _, observer in self._made or ()]  # or None: the loop was never initialised
-        found = tuple(present)
+        self._present = tuple(present)
+        of_posts = tuple([observer for observer in present if observer.wants & POSTED])
         with cython.critical_section(self):
-            self._present = found
+            self._of_posts = of_posts
         self._sole = present[0] if len(present) == 1 else None
         self.wants = 0
         for observer in present:
@@ -66,13 +70,12 @@ class Observers:
         else:
             self._tell_all(event, what, number)
 
-    def report_posted(self, event: int, what: Any) -> None:
-        """`report` in another thread than the loop's, which may change its observers meanwhile."""
+    def report_posted(self, what: Any) -> None:
+        """`report` POSTED in another thread than the loop's, which may change its observers meanwhile."""
         with cython.critical_section(self):
-            present = self._present
-        for observer in present:
-            if observer.wants & event:
-                self._tell(observer, event, what, 0)
+            observers = self._of_posts
+        for observer in observers:
+            self._tell(observer, _POSTED, what, 0)
 
     def _tell_all(self, event: int, what: Any, number: int) -> None:
         for observer in self._present:

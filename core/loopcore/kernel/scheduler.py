@@ -310,7 +310,7 @@ class Scheduler:
             self._inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
             return handle  # type: ignore[return-value]
         if self._observers.wants & _POSTED:
-            self._observers.report_posted(_POSTED, handle)
+            self._observers.report_posted(handle)
         self._inbox.post(handle, not self._slow_path_flags & _NOT_RUNNING)
         if self._slow_path_flags & _CLOSED:
             # Callbacks in the inbox of a closed loop are never drained: raise, unless this one ran before that.
