@@ -19,7 +19,7 @@ PyPy gets the pure build under `auto`, with a message: it runs extensions throug
 gains nothing. `require` fails there.
 
 All modules are compiled or none is: a compiled module calls the others at the C level. What Cython adds to every module
-is compiled once, as `loopcore._cyutility`. Each finished module prints a line, `[12/67] kernel.task`; pip shows it
+is compiled once, as `loopcore._cyutility`. Each finished module prints a line, `[12/93] kernel.task`; pip shows it
 under `-v`.
 
 `LOOPCORE_BUILD_CACHE` names a folder in which compiled modules are kept for the next build from the same sources with
@@ -451,8 +451,8 @@ def build_module(module: str, out: Path) -> str:
             shared_utility_qualified_name=dotted(UTILITY),
         )
         source = Path(translated.sources[0])
-        mended = free_once(allow_no_traceback(source.read_text(encoding="utf-8")))
-        source.write_text(mended, encoding="utf-8")
+        text = free_once(allow_no_traceback(source.read_text(encoding="utf-8")))
+        source.write_text(text, encoding="utf-8")
         command = build_ext(Distribution({"name": "loopcore", "ext_modules": [translated]}))
         command.build_lib = str(out)
         command.build_temp = str(out.parent / "objects")

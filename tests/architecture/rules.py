@@ -108,6 +108,23 @@ def negative_indices(sources: Iterable[Source]) -> list[str]:
     return complaints
 
 
+def builds_told_apart(sources: Iterable[Source]) -> list[str]:
+    """Functions that ask whether they are compiled: both builds are one program, which only imports differently."""
+    return [
+        f"{source.path}:{node.lineno}: {function.name} asks for {ast.unparse(node)}"
+        for source in sources
+        for function in ast.walk(source.tree)
+        if isinstance(function, FUNCTIONS)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "cython.compiled"
+    ]
+
+
+def c_in_headers(headers: dict[Path, str]) -> list[str]:
+    """Headers with C of their own; C lies in the folders `_native`, and is counted there."""
+    return [f"{path}: C in a header" for path, text in headers.items() if re.search(r"cdef extern from \*", text)]
+
+
 def types_by_name(source: Source, header: str) -> list[str]:
     """Compiled classes that a `type(x) is C` compares with by name, since the header does not cimport them.
 

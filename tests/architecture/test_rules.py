@@ -64,6 +64,11 @@ def test_compiled_code_checks_for_none_and_indices():
         assert rules.unchecked_functions(source, HEADERS[source.path.with_suffix(".pxd")]) == []
 
 
+def test_both_builds_are_one_program():
+    assert rules.builds_told_apart(CORE + PLUGGED) == []
+    assert rules.c_in_headers(HEADERS) == []
+
+
 def test_the_loop_is_two_classes():
     """Mechanisms are put together, not inherited."""
     kinds = [kind for kind in EventLoop.__mro__ if kind.__module__.startswith("loopcore")]

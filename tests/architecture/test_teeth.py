@@ -35,6 +35,18 @@ def test_type_that_is_looked_up_by_name_is_noticed():
     assert not rules.types_by_name(source, "from loopcore.kernel.handle cimport Handle, TimerHandle\n")
 
 
+def test_a_function_that_tells_the_builds_apart_is_noticed():
+    assert rules.builds_told_apart([sample("def f():\n    if not cython.compiled:\n        g()\n")])
+    assert not rules.builds_told_apart(
+        [sample("if cython.compiled:\n    from a import b\nelse:\n    from c import b\n")]
+    )
+
+
+def test_c_in_a_header_is_noticed():
+    assert rules.c_in_headers({Path("a.pxd"): 'cdef extern from *:\n    """\n    int a;\n    """\n'})
+    assert not rules.c_in_headers({Path("a.pxd"): 'cdef extern from "a.h":\n    int a\n'})
+
+
 def test_missing_docstring_is_noticed():
     assert rules.missing_docstrings([sample("x = 1\n")])
     assert not rules.missing_docstrings([sample('"""What this is."""\n')])

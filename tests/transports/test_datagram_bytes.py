@@ -220,7 +220,7 @@ async def test_many_peers_are_answered_by_the_addresses_they_are_known_by(
 
 
 def rivals(family: socket.AddressFamily, host: str) -> list[socket.socket]:
-    """Return five sockets whose ports are equal modulo 64: of such the compiled driver remembers two."""
+    """Return five sockets whose ports are equal modulo 64, as a table of remembered addresses might be indexed."""
     for port in range(20_000, 21_000):
         peers = [socket.socket(family, socket.SOCK_DGRAM) for _ in range(5)]
         try:

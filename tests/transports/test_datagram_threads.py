@@ -1,4 +1,4 @@
-"""Loops in several threads receive datagrams side by side; what they share is a buffer of the compiled build."""
+"""Loops in several threads receive datagrams side by side."""
 
 import asyncio
 import gc

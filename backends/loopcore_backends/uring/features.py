@@ -22,11 +22,6 @@ from typing import Any, Final, NamedTuple
 from loopcore.errors import BackendUnavailableError, UsageError
 from loopcore_backends.uring import layout
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
 VARIABLE: Final = "LOOPCORE_URING_WITHOUT"
 NAMES: Final = (
     "defer_taskrun",
@@ -118,11 +113,11 @@ def _who_forbids() -> str:
     return "by seccomp, as in most containers (docker run --security-opt seccomp=...), or by a security module"
 
 
-def refusal_by_kernel(bits: int, opcodes: frozenset[int], features: Features) -> str:
-    """Return why the kernel is too old; empty if it is not."""
+def refusal_by_kernel(bits: int, opcodes: frozenset[int], features: Features, has_barriers: bool) -> str:
+    """Return why the kernel is too old for a ring that is read with memory barriers or without; empty if it is not."""
     if bits & _NEEDED != _NEEDED or layout.OP_SOCKET not in opcodes:
         return f"uring needs Linux 5.19 or newer, this is {platform.release()}; {INSTEAD}"
-    if not features.defer_taskrun and not cython.compiled and platform.machine() not in ORDERED:
+    if not features.defer_taskrun and not has_barriers and platform.machine() not in ORDERED:
         return (
             f"interpreted on {platform.machine()}, uring needs Linux 6.1 or newer and must not be masked "
             f"with defer_taskrun; install a compiled build, or {INSTEAD}"

@@ -66,6 +66,8 @@ else:
         words64,
     )
 
+_HAS_BARRIERS = bool(cython.compiled)
+
 SQ_ENTRIES = 512
 CQ_ENTRIES = 4096
 """Small, because newer kernels count rings as locked memory: 32 KiB and 64 KiB."""
@@ -164,7 +166,7 @@ class Ring:
             self.enter_flags: int = layout.ENTER_GETEVENTS
             if bits & layout.FEAT_NO_IOWAIT:  # or else the kernel counts a loop that waits as waiting for a disk
                 self.enter_flags |= layout.ENTER_NO_IOWAIT
-            reason = _features.refusal_by_kernel(bits, opcodes, self.features)
+            reason = _features.refusal_by_kernel(bits, opcodes, self.features, _HAS_BARRIERS)
             if reason:
                 raise _features.unavailable(reason)
             self._watch_end(words32(start + 768, 1), start + 768)

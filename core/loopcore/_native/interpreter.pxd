@@ -12,9 +12,3 @@ cdef extern from "loopcore/_native/interpreter.h":
     bint is_method "loopcore_is_method" (object method, object function, object owner) noexcept
     unsigned long get_ident "PyThread_get_thread_ident" () noexcept
     object copy_context "PyContext_CopyCurrent" ()
-
-cdef extern from "Python.h":
-    ctypedef enum PySendResult:
-        PYGEN_RETURN
-        PYGEN_ERROR
-        PYGEN_NEXT

@@ -7,16 +7,12 @@ snapshots can be subtracted: a caller gets the figures "since the last time" wit
 
 from typing import NamedTuple
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
 _FLOOR_BITS = 6  # the lowest 6 bits of a duration are ignored
 _STEP_BITS = 3  # 2**3 buckets for each doubling
 _WHOLE = 2 << _STEP_BITS  # the buckets below are as wide as the floor
 _BUCKETS = 256
 _LAST = _BUCKETS - 1
+_EMPTY: list[int] = [0] * _BUCKETS
 
 
 def _upper_bound(bucket: int) -> float:
@@ -79,8 +75,7 @@ class Histogram:
         self._sum: int = 0
         self._min: int = -1
         self._max: int = 0
-        if not cython.compiled:  # compiled, a C array, which starts as zero
-            self._buckets: list[int] = [0] * _BUCKETS
+        self._buckets: list[int] = list(_EMPTY)
 
     def record(self, duration_ns: int) -> None:
         """Count one duration, in nanoseconds; a negative one (the clock was set back) counts as zero."""

@@ -14,11 +14,6 @@ from typing import Any, Final
 from loopcore.hooks.observer import Entry
 from loopcore.hooks.sources import IO
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
 _IO = IO
 _RUN: Final = "_run"
 
@@ -33,10 +28,10 @@ class Runnable(Entry):
 
         Reports its own failures; only SystemExit and KeyboardInterrupt may leave it, and end the run.
         """
-        if cython.compiled:
-            getattr(self, _RUN)()  # a Python class's method, by name
-        else:
+        method: Any = getattr(type(self), _RUN, None)  # compiled, only a Python class's method has a name
+        if method is _NOT_DEFINED:
             raise NotImplementedError
+        method(self)
 
     def __reduce__(self) -> Any:
         # A copy would be a second task of the same coroutine, or a second future that never ends.
@@ -56,6 +51,9 @@ class Runnable(Entry):
     def _takes_note(self, result: Any) -> bool:
         """Note the result of a Send, before callbacks run in this tick; return whether this object needs a turn."""
         return True
+
+
+_NOT_DEFINED: Any = vars(Runnable).get(_RUN)
 
 
 def run(runnable: Runnable) -> None:

@@ -62,7 +62,7 @@ class StreamCall:
         """Undo the wait for `_future`, which may be done or not."""
 
     def _retire(self) -> None:
-        """Drop all references after returning a result. Compiled, the object may be reused for another call."""
+        """Drop all references after returning a result."""
 
     def _wait_for(self, future: Any) -> None:
         """Have `_advance` called again when `future` is done; None means in the next tick."""

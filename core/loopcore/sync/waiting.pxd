@@ -1,26 +1,6 @@
-# Compiled, an operation returns its result through `am_send`, as coroutines do, where the interpreter supports that
-# (`await` up to Python 3.11, tasks): no StopIteration is created. Cython cannot express this, so the slot is set here.
-
 cimport cython
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 
-from loopcore._native.interpreter cimport PYGEN_ERROR, PYGEN_NEXT, PYGEN_RETURN, PySendResult
 from loopcore.sync.binding cimport LoopBinding
-
-cdef extern from *:
-    """
-    typedef PySendResult (*loopcore_sender)(PyObject *, PyObject *, PyObject **);
-
-    static int
-    loopcore_set_am_send(PyObject *type, loopcore_sender sender)
-    {
-        ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)sender;
-        return 0;
-    }
-    """
-    ctypedef PySendResult (*Sender "loopcore_sender")(PyObject *, PyObject *, PyObject **) except PYGEN_ERROR
-    int set_am_send "loopcore_set_am_send" (object type, Sender sender) except -1
 
 cdef object _PENDING
 
@@ -94,18 +74,3 @@ cdef class Permits:
     cpdef object withdraw(self, Waiter waiter)
     @cython.locals(waiter=Waiter)
     cpdef object wake_all(self)
-
-
-cdef inline PySendResult send_to_operation(PyObject *operation, PyObject *value, PyObject **result) except PYGEN_ERROR:
-    result[0] = NULL  # required if this raises
-    cdef object outcome = (<Operation>operation)._outcome()
-    cdef bint waits = outcome is _PENDING
-    if waits:
-        outcome = (<Operation>operation)._suspension()
-    Py_INCREF(outcome)
-    result[0] = <PyObject *>outcome
-    return PYGEN_NEXT if waits else PYGEN_RETURN
-
-
-cdef inline object answer_without_exceptions():
-    set_am_send(Operation, send_to_operation)

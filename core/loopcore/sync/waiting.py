@@ -39,7 +39,6 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import stop_with
-    from cython.cimports.loopcore.sync.waiting import answer_without_exceptions
 else:
     from loopcore._native.interpreter import stop_with
 
@@ -261,10 +260,6 @@ def withdraw(subject: Subject, waiter: Waiter) -> None:
         return
     with lock:
         subject.withdraw(waiter)
-
-
-if cython.compiled:
-    answer_without_exceptions()
 
 
 def new_lock(threadsafe: bool, what: str = "channel") -> "RLock | LoopBinding":

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from loopcore.errors import BackendUnavailableError, UsageError
-from loopcore_backends.uring import UringBackend, features, report, ring
+from loopcore_backends.uring import UringBackend, features, layout, report, ring
 from tests.backends.uring.kit import needs_uring
 
 
@@ -92,7 +92,16 @@ def test_refusal_names_who_forbids(monkeypatch, tmp_path, switch, words):
 
 def test_an_old_kernel_is_refused_with_its_release():
     known = features.decide(0, frozenset(), True, frozenset())
-    assert "needs Linux 5.19 or newer" in features.refusal_by_kernel(0, frozenset(), known)
+    assert "needs Linux 5.19 or newer" in features.refusal_by_kernel(0, frozenset(), known, True)
+
+
+@pytest.mark.parametrize("has_barriers", [True, False])
+def test_a_ring_that_the_kernel_may_write_meanwhile_is_read_with_barriers(monkeypatch, has_barriers):
+    monkeypatch.setattr(features.platform, "machine", lambda: "aarch64")
+    opcodes = frozenset({layout.OP_SOCKET})
+    known = features.decide(features._NEEDED, opcodes, False, frozenset())
+    refusal = features.refusal_by_kernel(features._NEEDED, opcodes, known, has_barriers)
+    assert ("interpreted on aarch64" in refusal) is not has_barriers
 
 
 @needs_uring

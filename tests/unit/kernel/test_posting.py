@@ -147,7 +147,6 @@ def test_what_a_thread_posts_before_it_gives_way_is_run_later_or_cancelled_if_th
         loop.close()
     ended.set()
     thread.join()
-    assert all(map(gc.is_tracked, handles))
     if closes:
         assert len(refused) == 1  # the last one, whose handle nobody has
         assert all(handle.cancelled() for handle in handles)
