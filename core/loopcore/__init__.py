@@ -4,7 +4,8 @@
     loopcore.run(main(), backend="poll", plugins=["trace"])    with a chosen backend and plugins
     asyncio.Runner(loop_factory=loopcore.new_event_loop)       wherever a loop factory is accepted
 
-The names exported here are public; everything else may change between versions. (PYTEST_DONT_REWRITE)
+The names exported here are public; everything else may change between versions. Each folder says what lives there and
+what it may import; `text`, `tracebacks` and `_cython` serve them all. (PYTEST_DONT_REWRITE)
 """
 
 from importlib import import_module

@@ -4,6 +4,8 @@
 For `run`, `program` finds the program, `execution` runs it as Python itself would, and `defaults` makes asyncio's own
 entry points create loopcore's loops. For the other built-in commands (`builtin`), `reports` gathers facts and `output`
 shows them.
+
+Imports what a program may import, and `selection`; nothing imports it.
 """
 
 from loopcore.cli.entry import main

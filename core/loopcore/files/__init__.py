@@ -11,6 +11,8 @@ Bytes only, and only files that have a position: for pipes and terminals use `lo
 the end, a write writes everything. Cancellation: docs/reference/files.md.
 
 Thread: the running loop's.
+
+Imports services and what is below them, no transport.
 """
 
 import asyncio

@@ -12,6 +12,8 @@ loop accepts, and a connection goes to the loop with the least to do. docs/refer
 docs/explanation/several-loops.md what is per loop and what is shared, docs/adr/0024 the reasons.
 
 The loops' public interfaces are all that is used, so members may run on any asyncio loop.
+
+Imports the loop and the runner; `serving`, `gunicorn`, `sim` and `cli` may import it.
 """
 
 from loopcore.group.errors import GroupError, MemberFailedError

@@ -5,6 +5,8 @@
 
 `draining` and `is_draining` tell the application that its server is about to end; docs/howto/serve-all-cores.md has
 examples. `Drain` is the ASGI middleware behind them.
+
+Imports the group; `gunicorn`, `sim` and `cli` may import it.
 """
 
 from typing import TYPE_CHECKING, Any

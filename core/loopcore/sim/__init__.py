@@ -9,6 +9,8 @@
 
 The program runs on loopcore's own transports, TLS and streams, over a kernel of tables (the backend `sim`): sockets,
 pipes, names, files, threads, clocks and signals. Every choice, such as what arrives first, comes from one tape.
+
+Imports everything but `cli`, and replaces what the simulated machine has of its own.
 """
 
 from loopcore.sim.cancelling import CANCELLED, SwallowedCancellationError, may_cancel

@@ -7,6 +7,8 @@
 
 Names, arguments, results and errors are those of asyncio in Python 3.13, on every Python and on every asyncio loop.
 docs/reference/streams.md lists the differences.
+
+Imports transports and what is below them.
 """
 
 from typing import TYPE_CHECKING

@@ -14,6 +14,8 @@
 
 docs/reference/sync.md describes the guarantees, docs/adr/0017 the reasons. The names exported here and in these modules
 are public.
+
+Imports the public classes of the loop and what is below them.
 """
 
 from loopcore.sync import broadcast, mpmc, oneshot, watch

@@ -5,6 +5,8 @@
 
 `import loopcore` imports none of this. Most of it needs pytest, some of it hypothesis:
 `pip install "loopcore[testing]"`.
+
+Imports everything; nothing imports it.
 """
 
 from loopcore.testing.clock import VirtualClock
