@@ -33,7 +33,7 @@ from loopcore.selection.environment import debug_is_asked_for, read_settings
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.forking import AtForkState
 from loopcore.services.origins import CoroutineOrigins
-from loopcore.services.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
+from loopcore.services.parts import close_parts, drop_parts, part, table_of_parts, table_of_transports
 from loopcore.services.signals import RUNS_LISTEN, Signals
 from loopcore.services.socket_future import SocketFuture
 from loopcore.services.sockops import SockOps
@@ -224,7 +224,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self.probes.cold("loopcore_loop_closing", loop=self)
         close_parts(self)
         self._close_scheduler()
-        let_go_of_parts(self)
+        drop_parts(self)
 
     async def shutdown_asyncgens(self) -> None:
         await self._asyncgens.shutdown()

@@ -79,7 +79,7 @@ _ZEROS: Final = {
     "_number": 0,
     "_registration": 0,
     "_must_cancel": False,
-    "_is_seen": False,
+    "_has_public": False,
     "_log_destroy_pending": False,
     "_num_cancels_requested": 0,
     "_label": 0,

@@ -25,7 +25,7 @@ cdef class Future(Runnable):
     cdef list _callback_list
     cdef public object _cancel_message
     cdef public object _source_traceback
-    cdef public object _shown
+    cdef public object _public
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
@@ -59,7 +59,7 @@ cdef object _iterate(Future future)
 cpdef Future make_future(Scheduler loop)
 
 
-cdef object seen(Future future)
+cdef object as_public(Future future)
 
 
 cdef inline object set_class_up():

@@ -68,7 +68,7 @@ class Future(Runnable):
         "_callback_list",
         "_cancel_message",
         "_source_traceback",
-        "_shown",
+        "_public",
         "__weakref__",
         "__dict__",
     )
@@ -92,7 +92,7 @@ class Future(Runnable):
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
         # The task of visible.py that programs see, until it is done; None for everything else.
-        self._shown: Any = self._shown
+        self._public: Any = self._public
         if loop.get_debug():
             self._source_traceback = extract_stack()
 
@@ -242,7 +242,7 @@ class Future(Runnable):
         """Call `fn(self)` through the loop once the future is done; soon if it is done now."""
         self._check_initialized()
         if self._status != _PENDING:
-            self._loop.call_soon(fn, seen(self), context=context)
+            self._loop.call_soon(fn, as_public(self), context=context)
         else:
             self._add_callback(fn, copy_context() if context is None else context)
 
@@ -283,15 +283,15 @@ class Future(Runnable):
 
     def _notify(self, callback: Any, context: Context | None) -> int:
         if context is not None:
-            self._loop.call_soon(callback, seen(self), context=context)
+            self._loop.call_soon(callback, as_public(self), context=context)
             return 0
         if self._scheduler._slow_path_flags & _CLOSED:
             self._scheduler._check_closed()  # raises, because the waiting task would never be woken
         self._scheduler._ready.push(callback)  # a task: this is how one task hands over to another
-        if self._shown is not None:
-            unlink(self._shown, seen(callback))
+        if self._public is not None:
+            unlink(self._public, as_public(callback))
         if self._scheduler._watching:
-            self._scheduler.probes.fire("loopcore_task_woken", self._loop, seen(callback), seen(self))
+            self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(callback), as_public(self))
         return 0
 
     def _schedule_callbacks(self) -> None:
@@ -319,9 +319,9 @@ class Future(Runnable):
             report_unseen(self)
 
 
-def seen(future: Future) -> Any:
+def as_public(future: Future) -> Any:
     """Return the object that programs know as this future."""
-    return future if future._shown is None else future._shown
+    return future if future._public is None else future._public
 
 
 class FutureIterator:

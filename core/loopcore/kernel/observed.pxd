@@ -51,5 +51,5 @@ cdef int _run_work_of(Scheduler loop, str phase) except -1
 cdef list wait_observed(Scheduler loop, double timeout)
 cdef double _ask_timeout(Scheduler loop, double timeout) except? -2
 @cython.locals(sooner=double)
-cdef double _as_it_is_now(Scheduler loop, double timeout) except? -2
+cdef double _recheck_timeout(Scheduler loop, double timeout) except? -2
 cdef list _wait_measured(Scheduler loop, double timeout)

@@ -99,7 +99,7 @@ def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
         return  # skipped silently
     announced = loop._watching
     what = "task_step" if hasattr(runnable, "get_coro") else "handle"
-    shown = runnable._as_seen()
+    shown = runnable._as_public()
     if announced:
         loop.probes.fire(f"loopcore_{what}_begin", loop, shown)
     before, loop._current_handle = loop._current_handle, shown
@@ -234,12 +234,12 @@ def _run_work_of(loop: "Scheduler", phase: str) -> int:
 def wait_observed(loop: "Scheduler", timeout: float) -> list[Any]:
     """Wait between the hooks of the poll phase, for less time if a policy asks for it."""
     if timeout != 0.0 and loop._policy is not None and loop.probes.owner("loopcore_poll_timeout") is not None:
-        timeout = _as_it_is_now(loop, _ask_timeout(loop, timeout))
+        timeout = _recheck_timeout(loop, _ask_timeout(loop, timeout))
     if not loop._slow_path_flags & _WATCHING_TICKS:
         return _wait_measured(loop, timeout)
     loop.probes.fire("loopcore_phase_begin", loop, phases.POLL)
     loop.probes.fire("loopcore_poll_begin", loop, None if timeout < 0.0 else timeout)
-    timeout = _as_it_is_now(loop, timeout)
+    timeout = _recheck_timeout(loop, timeout)
     before = time.perf_counter_ns()
     events = _wait_measured(loop, timeout)
     waited_ns = time.perf_counter_ns() - before
@@ -254,7 +254,7 @@ def _ask_timeout(loop: "Scheduler", timeout: float) -> float:
     return timeout if wanted is None or 0.0 <= timeout < wanted else float(wanted)
 
 
-def _as_it_is_now(loop: "Scheduler", timeout: float) -> float:
+def _recheck_timeout(loop: "Scheduler", timeout: float) -> float:
     """Return `timeout`, or less: a hook has run, and may have scheduled work."""
     sooner = time_to_deadline(loop)  # first: it may run a finalizer that schedules work, too
     timeout = 0.0 if has_work(loop) else timeout

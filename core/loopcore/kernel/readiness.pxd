@@ -49,7 +49,7 @@ cdef class Readiness:
     cpdef bint resume_reader(self, object fd, object owner, Runnable runnable) except -1
     @cython.locals(entry=Registration, kept=list)
     cpdef bint sweep(self) except -1
-    cdef object _let_go(self, object fd, Registration entry)
+    cdef object _stop_keeping(self, object fd, Registration entry)
     @cython.locals(entry=Registration)
     cpdef object forget(self, object fd)
     @cython.locals(entry=Registration)

@@ -190,10 +190,10 @@ class Readiness:
             if self._sweeps - entry._kept_sweep < _SWEEPS_KEPT:
                 self._kept.append(fd)
             else:
-                self._let_go(fd, entry)
+                self._stop_keeping(fd, entry)
         return bool(self._kept)
 
-    def _let_go(self, fd: int, entry: Registration) -> None:
+    def _stop_keeping(self, fd: int, entry: Registration) -> None:
         entry._kept = 0
         entry._owner = None
         self._shrink(fd, _WRITE if entry.writer is not None else 0)
@@ -264,7 +264,7 @@ class Readiness:
         entry = self._table.get(fd)
         if entry is not None and entry._kept:
             # The number may belong to another file by now.
-            self._let_go(fd, entry)
+            self._stop_keeping(fd, entry)
             entry = self._table.get(fd)
         if entry is None:
             entry = Registration()

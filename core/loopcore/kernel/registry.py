@@ -103,7 +103,7 @@ def as_running_loop(loop: Any) -> Iterator[None]:
 def enlist(task: Any) -> None:
     """Make `task` visible to `asyncio.all_tasks`, by a weak reference.
 
-    Not if it is the step of an `asyncio.Task` (`_is_seen`), which the interpreter has listed.
+    Not if it is the step of an `asyncio.Task` (`_has_public`), which the interpreter has listed.
     """
     if task._registration:
         return  # `__init__` was called again
@@ -112,7 +112,7 @@ def enlist(task: Any) -> None:
         _known.data.add(reference)
         task._registration = reference
     else:
-        if not task._is_seen:
+        if not task._has_public:
             enlist_elsewhere(task)
         task._registration = 1
 
@@ -121,7 +121,7 @@ def delist(task: Any) -> None:
     """Undo `enlist`."""
     if _DIRECT:
         _known.data.discard(task._registration)
-    elif not task._is_seen:
+    elif not task._has_public:
         delist_elsewhere(task)
     task._registration = 0
 

@@ -5,7 +5,7 @@ cdef int _IO
 
 cdef class Runnable(Entry):
     cdef object _run(self)
-    cpdef object _as_seen(self)
+    cpdef object _as_public(self)
     cdef int _source(self) except -1
     cdef int _give_up(self) except -1
     cdef bint _takes_note(self, object result) except -1

@@ -37,7 +37,7 @@ class Runnable(Entry):
         # A copy would be a second task of the same coroutine, or a second future that never ends.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
-    def _as_seen(self) -> Any:
+    def _as_public(self) -> Any:
         """Return the object that programs and hooks know as this one."""
         return self
 

@@ -2,7 +2,7 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore._native.interpreter cimport send_or_throw
-from loopcore.kernel.future cimport Future, seen
+from loopcore.kernel.future cimport Future, as_public
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere
 from loopcore._native.tasks cimport list_task, unlist_task
@@ -33,13 +33,13 @@ cdef class Task(Future):
     cdef Py_ssize_t _registration
     cdef int _how
     cdef public bint _must_cancel
-    cdef public bint _is_seen
+    cdef public bint _has_public
     cdef public bint _log_destroy_pending
     cdef public int _num_cancels_requested
     cdef public unsigned int _label
 
     cdef object _run(self)
-    cpdef object _as_seen(self)
+    cpdef object _as_public(self)
     cdef int _source(self) except -1
     cdef object _work(self)
     cdef unsigned int _get_label(self) noexcept
@@ -68,7 +68,7 @@ cdef class Task(Future):
 @cython.locals(task=Task)
 cpdef Task make_task(Scheduler loop, object coro, object name, object context)
 @cython.locals(step=Task)
-cdef Task make_step(Scheduler loop, object coro, object context, object shown, object name)
+cdef Task make_step(Scheduler loop, object coro, object context, object task, object name)
 
 
 cdef inline object advance(Task task, object thrown, object context):
@@ -82,7 +82,7 @@ cdef inline int enlist(Task task) except -1:
     if _LISTS:
         list_task(<PyObject *>task, &task._registration)
     else:
-        if not task._is_seen:
+        if not task._has_public:
             enlist_elsewhere(task)
         task._registration = 1
     return 0
@@ -95,6 +95,6 @@ cdef inline int delist(Task task) except -1:
         unlist_task(&task._registration)
     else:
         task._registration = 0
-        if not task._is_seen:
+        if not task._has_public:
             delist_elsewhere(task)
     return 0

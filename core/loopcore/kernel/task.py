@@ -37,13 +37,13 @@ if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import copy_context
     from cython.cimports.loopcore._native.tasks import next_number, tasks_listed
     from cython.cimports.loopcore.kernel.failure import failure_of, takes_waiters
-    from cython.cimports.loopcore.kernel.future import seen
+    from cython.cimports.loopcore.kernel.future import as_public
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task, link, unlink
     from cython.cimports.loopcore.kernel.task import advance
 else:
     from loopcore._native.interpreter import advance, copy_context
     from loopcore.kernel.failure import failure_of, takes_waiters
-    from loopcore.kernel.future import seen
+    from loopcore.kernel.future import as_public
     from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, link, next_number, unlink
 
 _PENDING = 0
@@ -72,7 +72,7 @@ class Task(Future):
         "_registration",
         "_how",
         "_must_cancel",
-        "_is_seen",
+        "_has_public",
         "_log_destroy_pending",
         "_num_cancels_requested",
         "_label",
@@ -89,7 +89,7 @@ class Task(Future):
     ) -> None:
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
-        self._is_seen: bool = self._shown is not None  # if so, the task that programs see reports its end
+        self._has_public: bool = self._public is not None  # if so, the task that programs see reports its end
         self._registration: Any = self._registration or 0  # from an earlier `__init__`
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
@@ -99,7 +99,7 @@ class Task(Future):
         self._coro: Any = coro
         self._context: Context = copy_context() if context is None else context
         self._name: str | None = None if name is None else str(name)
-        self._number: int = next_number() if name is None and self._shown is None else 0
+        self._number: int = next_number() if name is None and self._public is None else 0
         self._fut_waiter: Any = None
         self._thrown: BaseException | None = None
         self._how: int = _YIELDED  # what `advance` has returned
@@ -197,8 +197,8 @@ class Task(Future):
         self._step(self._context)
         del self
 
-    def _as_seen(self) -> Any:
-        return seen(self)
+    def _as_public(self) -> Any:
+        return as_public(self)
 
     def _source(self) -> int:
         return _TASK
@@ -228,7 +228,7 @@ class Task(Future):
         return self._name
 
     def _give_up(self) -> None:
-        self._shown = None
+        self._public = None
 
     def _schedule_step(self) -> None:
         if self._scheduler is not None:
@@ -247,8 +247,8 @@ class Task(Future):
         except BaseException:  # of a signal handler, while an observer ran Python: the step is made in the next tick
             self._schedule_step()
             raise
-        if future is not None and self._shown is not None and not isinstance(future, Future):
-            unlink(future, self._shown)
+        if future is not None and self._public is not None and not isinstance(future, Future):
+            unlink(future, self._public)
         try:
             self._step(None)
         finally:
@@ -263,7 +263,7 @@ class Task(Future):
         thrown = self._take_thrown()
         if self._scheduler is not None:
             self._scheduler._stats.task_steps = self._scheduler._stats.task_steps + 1  # `+=` would take a reference
-        previous = enter_task(self._loop, seen(self))
+        previous = enter_task(self._loop, as_public(self))
         try:
             self._advance(thrown, context)
         finally:
@@ -314,7 +314,7 @@ class Task(Future):
 
     def _suspend_on(self, future: Any) -> None:
         self._fut_waiter = future
-        if self._shown is not None:
+        if self._public is not None:
             self._link(future)
         if self._must_cancel and future.cancel(self._cancel_message):
             self._must_cancel = False
@@ -322,14 +322,16 @@ class Task(Future):
     def _link(self, future: Any) -> None:
         # For the call graph, which has tasks and asyncio's futures.
         if not isinstance(future, Future):
-            link(future, self._shown)
+            link(future, self._public)
         else:
             awaited = future
-            if awaited._shown is not None:
-                link(awaited._shown, self._shown)
+            if awaited._public is not None:
+                link(awaited._public, self._public)
 
     def _wait_for_other(self, yielded: Any) -> None:
-        error = bad_yield_error(seen(self), self._loop, seen(yielded) if isinstance(yielded, Future) else yielded)
+        error = bad_yield_error(
+            as_public(self), self._loop, as_public(yielded) if isinstance(yielded, Future) else yielded
+        )
         if error is None:
             yielded._asyncio_future_blocking = False
             yielded.add_done_callback(self._wakeup, context=self._context)
@@ -372,11 +374,11 @@ class Task(Future):
             if self._scheduler._watching:
                 self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
-        self._shown = None
+        self._public = None
 
     def _announce(self, hook: str) -> None:
         if self._scheduler is not None and self._scheduler._watching:
-            self._scheduler.probes.fire(hook, self._loop, seen(self))
+            self._scheduler.probes.fire(hook, self._loop, as_public(self))
 
     def _tell(self, event: int) -> None:
         # `_wakeup` is a callback like any other; this reports the step within it.
@@ -384,8 +386,8 @@ class Task(Future):
             self._scheduler._observers.report(event, self, _TASK)
 
     def _announce_woken(self, future: Any) -> None:
-        woken_by = seen(future) if isinstance(future, Future) else future
-        self._scheduler.probes.fire("loopcore_task_woken", self._loop, seen(self), woken_by)
+        woken_by = as_public(future) if isinstance(future, Future) else future
+        self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(self), woken_by)
 
     def _start_eagerly(self) -> None:
         try:
@@ -396,14 +398,14 @@ class Task(Future):
             del self
 
     def __repr__(self) -> str:
-        return describe_task(self) if self._shown is None else repr(self._shown)
+        return describe_task(self) if self._public is None else repr(self._public)
 
     def __del__(self) -> None:
         if self._registration:
             delist(self)
             if self._status == _PENDING and self._scheduler is not None:
                 self._scheduler._stats.tasks_destroyed += 1
-        if self._is_seen:
+        if self._has_public:
             return
         if self._status == _PENDING and self._log_destroy_pending:
             report_destroyed(self)
@@ -415,16 +417,16 @@ class Task(Future):
             delist(self)  # the list holds no reference
 
 
-def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any, name: Any) -> Task:
-    """Make the Task that runs the coroutine of `shown`, a task of visible.py."""
+def make_step(loop: Scheduler, coro: Any, context: Context, task: Any, name: Any) -> Task:
+    """Make the Task that runs the coroutine of `task`, one of visible.py."""
     step: Task = Task.__new__(Task)
     step._loop = step._scheduler = loop  # the other attributes are already zero or None
     step._coro = coro
     step._context = context
-    step._shown = shown
+    step._public = task
     if name is not None:
         step._name = str(name)  # for observers: the task that programs see has its own
-    step._is_seen = step._log_destroy_pending = True
+    step._has_public = step._log_destroy_pending = True
     step._registration = 1
     loop._stats.tasks_created += 1
     loop._ready.push(step)

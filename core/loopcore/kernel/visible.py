@@ -79,7 +79,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
             check_context(context)
         begin(self, coro, name, context)
         self._step: Any = Step.__new__(Step)
-        self._step._shown = self
+        self._step._public = self
         self._step._name = None if name is None else str(name)
         try:
             self._step.__init__(coro, loop=loop, context=_get_context(self), eager_start=eager_start)  # type: ignore[misc]
@@ -178,7 +178,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
     @property
     def _fut_waiter(self) -> Any:
         waiter = self._step._fut_waiter
-        return seen_of(waiter) if isinstance(waiter, Step) else waiter
+        return public_of(waiter) if isinstance(waiter, Step) else waiter
 
     @property
     def _must_cancel(self) -> bool:
@@ -255,7 +255,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
         elif step._log_traceback_flag:
             # A task that waits for this one has only the step, and may not have run yet: the step reports, at its end.
             step._name = self.get_name()
-            step._is_seen = False
+            step._has_public = False
 
 
 def wait_for(task: Any) -> Generator[Any, None, Any]:
@@ -268,9 +268,9 @@ def wait_for(task: Any) -> Generator[Any, None, Any]:
     return task.result()
 
 
-def seen_of(step: Step) -> Any:
+def public_of(step: Step) -> Any:
     """Return the task whose step this is, or the step itself if it is done."""
-    return step if step._shown is None else step._shown
+    return step if step._public is None else step._public
 
 
 def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Task:

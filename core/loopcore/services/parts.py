@@ -111,7 +111,7 @@ def close_parts(loop: Any) -> None:
             made.close()
 
 
-def let_go_of_parts(loop: Any) -> None:
+def drop_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
     parts = loop._parts
     for name in _TIES.intersection(parts):

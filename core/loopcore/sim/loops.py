@@ -59,7 +59,7 @@ class Loops:
                 _close(task.get_coro())
             for transport in loop._transports.values():
                 with suppress(OSError):  # the program has closed its descriptor
-                    transport._let_go()
+                    transport._drop_references()
             with suppress(BaseException):
                 loop.close()
 

@@ -44,4 +44,4 @@ cdef class Connection(FlowControl):
     cdef object _stop_reading(self)
     cpdef object _lose(self, object exc)
     @cython.locals(table=TransportTable)
-    cpdef object _let_go(self)
+    cpdef object _drop_references(self)

@@ -156,7 +156,7 @@ class Connection(FlowControl):
             if waiter is not None:
                 self._loop._schedule(resolve, (waiter,), self._context)
         except BaseException:
-            self._let_go()
+            self._drop_references()
             raise
 
     @property  # type: ignore[misc]
@@ -374,9 +374,9 @@ class Connection(FlowControl):
         try:
             self._protocol.connection_lost(exc)  # type: ignore[arg-type]
         finally:
-            self._let_go()
+            self._drop_references()
 
-    def _let_go(self) -> None:
+    def _drop_references(self) -> None:
         """Release the socket, and every reference that could keep this transport alive or be kept alive by it."""
         self._state = _CLOSED
         self._protocol = None  # type: ignore[assignment]

@@ -131,7 +131,7 @@ class PipeTransport(Connection):
 
     def _lose(self, exc: BaseException | None) -> None:
         if self._loop.is_closed():
-            self._let_go()
+            self._drop_references()
         else:
             Connection._lose(self, exc)
 

@@ -42,4 +42,4 @@ cdef class StreamTransport(Connection):
     cdef object _write_other(self, object data)
     cdef bint _refuse(self, object name, object verb, Py_ssize_t size) except -1
     cdef object _drained(self)
-    cpdef object _let_go(self)
+    cpdef object _drop_references(self)

@@ -305,6 +305,6 @@ class StreamTransport(Connection):
         self._empty_waiter = None
         self._refuses = self._eof_written or self._state >= LOST
 
-    def _let_go(self) -> None:
-        Connection._let_go(self)
+    def _drop_references(self) -> None:
+        Connection._drop_references(self)
         self._on_data = self._feed = self._on_get_buffer = self._on_buffer_updated = None
