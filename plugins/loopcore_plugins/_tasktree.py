@@ -117,8 +117,10 @@ def read_tasks(loop: Any, tasks: Callable[[Any], T], running: Callable[[Any], T]
         if found.set_running_or_notify_cancel():
             try:
                 found.set_result(tasks(loop))
-            except Exception as exc:
+            except BaseException as exc:
                 found.set_exception(exc)
+                if not isinstance(exc, Exception):
+                    raise
 
     try:
         loop.call_soon_threadsafe(read)

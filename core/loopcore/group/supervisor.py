@@ -79,7 +79,7 @@ class Supervisor:
         """Start the supervisor's thread. Raises RuntimeError if the system gives none. Thread: any."""
         try:
             self._thread.start()
-        except BaseException:
+        except Exception:
             self._release()
             self.loop.close()
             raise
