@@ -104,10 +104,11 @@ def running_task(loop: asyncio.AbstractEventLoop) -> Any:
     return asyncio.current_task(loop)
 
 
-def read_tasks(loop: Any, tasks: Callable[[Any], T], running: Callable[[Any], T]) -> T:
-    """Return `tasks(loop)`. Without the GIL the loop's thread calls it; if that is blocked, return `running(loop)`.
+def read_tasks(loop: Any, tasks: Callable[[Any], T], running: Callable[[Any], T], patience: float | None = None) -> T:
+    """Return `tasks(loop)`. Without the GIL a running loop calls it; if it is blocked, return `running(loop)`.
 
-    `running` may read only the running task, and of it what `view_running` does. Thread: any.
+    It counts as blocked after `patience` seconds, by default BLOCKED_AFTER. `running` may read only the running task,
+    and of it what `view_running` does. Thread: any.
     """
     if has_gil() or not loop.is_running() or loop._thread_id == threading.get_ident():
         return tasks(loop)
@@ -118,8 +119,10 @@ def read_tasks(loop: Any, tasks: Callable[[Any], T], running: Callable[[Any], T]
             try:
                 found.set_result(tasks(loop))
             except BaseException as exc:
-                found.set_exception(exc)
-                if not isinstance(exc, Exception):
+                if isinstance(exc, Exception):
+                    found.set_exception(exc)
+                else:  # it ends the loop, not the asking thread
+                    found.set_exception(RuntimeError("the loop was interrupted"))
                     raise
 
     try:
@@ -127,9 +130,11 @@ def read_tasks(loop: Any, tasks: Callable[[Any], T], running: Callable[[Any], T]
     except RuntimeError:  # it has been closed
         return tasks(loop)
     try:
-        return found.result(BLOCKED_AFTER)
+        return found.result(BLOCKED_AFTER if patience is None else patience)
     except TimeoutError:
-        return running(loop) if found.cancel() else found.result()
+        if not found.cancel():
+            return found.result()
+        return running(loop) if loop.is_running() else tasks(loop)
 
 
 def awaiting(views: dict[int, TaskView], task_id: int) -> list[TaskView]:

@@ -109,7 +109,7 @@ def negative_indices(sources: Iterable[Source]) -> list[str]:
 
 
 def builds_told_apart(sources: Iterable[Source]) -> list[str]:
-    """Functions that ask whether they are compiled: both builds are one program, which only imports differently."""
+    """Functions that ask whether they are compiled: what differs is chosen at a module's head."""
     return [
         f"{source.path}:{node.lineno}: {function.name} asks for {ast.unparse(node)}"
         for source in sources

@@ -137,24 +137,17 @@ def test_a_member_that_is_not_replaced_because_the_group_drains_sets_the_exit_co
 def test_a_drain_that_is_requested_while_the_group_starts_ends_it(
     make_group: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signal may interrupt `run` anywhere."""
+    """As a signal handler does: it may interrupt `run` anywhere."""
     group = make_group(mains.only_waits)
     begin = Supervisor.begin
 
     def begin_and_drain(supervisor: Supervisor) -> None:
+        group.request_drain()
         begin(supervisor)
-        signal.raise_signal(signal.SIGTERM)
+        assert supervisor.over.wait(PATIENCE)
 
     monkeypatch.setattr(Supervisor, "begin", begin_and_drain)
     assert group.run() == 0
-
-
-def test_a_drain_that_is_requested_before_the_members_run_ends_them(make_group: Make) -> None:
-    group = make_group(mains.only_waits)
-    group._begin(until_ready=False)
-    group.request_drain()
-    assert group.wait(PATIENCE)
-    assert group.exit_code == 0
 
 
 def wait_for_generation(group: LoopGroup, index: int) -> None:

@@ -107,7 +107,7 @@ def test_a_second_signal_is_ignored_without_escalation(kind: str, run: Callable[
 def test_two_signals_before_there_is_a_group_stop_it(
     make_group: Callable[..., LoopGroup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = make_group(mains.ignores_draining)
+    group = make_group(mains.ignores_draining, drain_timeout=3600.0)
     begin = group._begin
 
     def signalled(until_ready: bool) -> object:

@@ -121,10 +121,16 @@ class LoopGroup:
             if self._supervisor is not None:
                 raise UsageError("the group was started before; make another LoopGroup")
             supervisor = Supervisor(self._part, self._on_failure, self._sockets)
-            supervisor.begin()
+            start = supervisor.start(until_ready)
             # Posted before anybody can ask the group to drain: a signal that arrives from here on finds its members.
-            starting = supervisor.call(supervisor.start(until_ready))
+            starting = supervisor.call(start)
             self._supervisor = supervisor
+            try:
+                supervisor.begin()
+            except Exception:
+                self._supervisor = None
+                start.close()
+                raise
         atexit.register(self.stop)
         return starting
 

@@ -15,7 +15,7 @@ cdef class Observers:
     cdef tuple _of_posts
     cdef object _probes
 
-    @cython.locals(observer=Observer, of_posts=tuple)
+    @cython.locals(observer=Observer, of_posts=tuple, wants=int)
     cpdef object adopt(self, Observer meter)
     cdef int report(self, int event, object what, long long number) except -1
     @cython.locals(observers=tuple, observer=Observer)

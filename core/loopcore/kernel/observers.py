@@ -48,7 +48,8 @@ class Observers:
                     self._probes.remove_failed("loopcore_make_observer", plugin)
             if observer is not None:
                 made.append((plugin, observer))
-        self._made = made
+        with cython.critical_section(self):
+            self._made = made
 
     def adopt(self, meter: Observer | None) -> None:
         """Note which observers there are, and what they want; `meter` is the loop's own, if it has one."""
@@ -59,9 +60,10 @@ class Observers:
         with cython.critical_section(self):
             self._of_posts = of_posts
         self._sole = present[0] if len(present) == 1 else None
-        self.wants = 0
+        wants = 0
         for observer in present:
-            self.wants |= observer.wants
+            wants |= observer.wants
+        self.wants = wants  # at once, for other threads
 
     def report(self, event: int, what: Any, number: int) -> None:
         """Tell the observers that want it of an event. One that fails is removed."""

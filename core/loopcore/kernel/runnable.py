@@ -28,8 +28,8 @@ class Runnable(Entry):
 
         Reports its own failures; only SystemExit and KeyboardInterrupt may leave it, and end the run.
         """
-        method: Any = getattr(type(self), _RUN, None)  # compiled, only a Python class's method has a name
-        if method is _NOT_DEFINED:
+        method: Any = None if _IS_NAMED else getattr(type(self), _RUN, None)
+        if method is None:
             raise NotImplementedError
         method(self)
 
@@ -53,7 +53,8 @@ class Runnable(Entry):
         return True
 
 
-_NOT_DEFINED: Any = vars(Runnable).get(_RUN)
+_IS_NAMED: Final = _RUN in vars(Runnable)
+"""Whether `_run` is a method that Python can look up. Compiled, only one that a Python class defines is."""
 
 
 def run(runnable: Runnable) -> None:

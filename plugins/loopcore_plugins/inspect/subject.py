@@ -144,17 +144,19 @@ class Subject:
         return {"threads": sorted(threads, key=lambda each: not each["is_loop"]), **self._tasks()}
 
     def _tasks(self) -> Message:
-        views = list(self._views().values())
+        found, unread = self._look()
+        views = list(found.values())
         shown = [self._describe(view) for view in views[:MOST_TASKS]]
         return {
             "running": self._loop.is_running(),
             "waiting": self._loop.is_waiting(),
             "tasks": shown,
-            "left_out": max(len(asyncio.all_tasks(self._loop)) - len(shown), 0),
+            "left_out": len(views) - len(shown) + unread,
         }
 
-    def _views(self) -> dict[int, TaskView]:
-        return read_tasks(self._loop, view_tasks, view_running)
+    def _look(self) -> tuple[dict[int, TaskView], int]:
+        """Return views of the tasks, and how many could not be read: without the GIL, the others of a blocked loop."""
+        return read_tasks(self._loop, _view_all, _view_one)
 
     def _describe(self, view: TaskView) -> Message:
         times = self._ages()
@@ -166,7 +168,7 @@ class Subject:
 
     def _sites(self, question: Message) -> Message:
         groups: dict[tuple[Place | None, str, str], list[TaskView]] = {}
-        for view in self._views().values():
+        for view in self._look()[0].values():
             place = innermost_of_program(view.stack)
             groups.setdefault((place, view.state, _kind_of_wait(view.waits_for)), []).append(view)
         largest = sorted(groups.items(), key=lambda group: -len(group[1]))
@@ -197,10 +199,9 @@ class Subject:
 
     def _task(self, question: Message) -> Message:
         wanted = question.get("task")
-        views = self._views()
+        views, unread = self._look()
         view = views.get(wanted) if isinstance(wanted, int) else None
         if view is None:
-            unread = any(id(task) == wanted for task in asyncio.all_tasks(self._loop))
             blocked = "; the loop is blocked, and without the GIL only its running task can be read" if unread else ""
             raise ProtocolError(f"there is no task {wanted!r}{blocked}")
         return {
@@ -280,14 +281,22 @@ class Subject:
         }
 
 
+def _view_all(loop: Any) -> tuple[dict[int, TaskView], int]:
+    return view_tasks(loop), 0
+
+
+def _view_one(loop: Any) -> tuple[dict[int, TaskView], int]:
+    views = view_running(loop)
+    return views, len(asyncio.all_tasks(loop)) - len(views)
+
+
 def _names_of_tasks(loop: Any) -> Counter[str]:
     return Counter(name_of(task.get_coro()) for task in asyncio.all_tasks(loop))
 
 
 def _name_of_running(loop: Any) -> Counter[str]:
-    names = Counter(view.coroutine for view in view_running(loop).values())
-    names["(not read)"] = len(asyncio.all_tasks(loop)) - names.total()
-    return +names
+    views, unread = _view_one(loop)
+    return Counter(view.coroutine for view in views.values()) + Counter({"(not read)": unread})
 
 
 def _program() -> str:

@@ -32,7 +32,8 @@ def facts_of(
             "program": sys.argv[0] if sys.argv else "",
             "at_ns": time.monotonic_ns(),
             "loop_clock_is_monotonic": abs(loop.time() - time.monotonic()) < 1.0,
-            "tasks": read_tasks(loop, _tasks, _running_task),
+            # The thread that has found a stall watches other loops, too: it does not wait for the one that is blocked.
+            "tasks": read_tasks(loop, _tasks, _running_task, 0.0 if reason == "stall" else None),
             "stalls": stalls,
             "busy": busy,
             "dropped_labels": dropped,

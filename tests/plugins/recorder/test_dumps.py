@@ -42,7 +42,7 @@ async def nothing() -> None: ...
 def _either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread that dumps reads the tasks; without the GIL, it has the loop do so."""
     monkeypatch.setattr(_tasktree, "has_gil", lambda: request.param == "gil")
-    monkeypatch.setattr(_tasktree, "BLOCKED_AFTER", 0.05)
+    monkeypatch.setattr(_tasktree, "BLOCKED_AFTER", PATIENCE)
 
 
 @pytest.mark.usefixtures("_either")
