@@ -121,7 +121,7 @@ def builds_told_apart(sources: Iterable[Source]) -> list[str]:
 
 
 def c_in_headers(headers: dict[Path, str]) -> list[str]:
-    """Headers with C of their own; C lies in the folders `_native`, and is counted there."""
+    """Headers that contain C; it belongs in the folders `_native`, and is counted there."""
     return [f"{path}: C in a header" for path, text in headers.items() if re.search(r"cdef extern from \*", text)]
 
 

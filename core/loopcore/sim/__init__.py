@@ -10,7 +10,7 @@
 The program runs on loopcore's own transports, TLS and streams, over a kernel of tables (the backend `sim`): sockets,
 pipes, names, files, threads, clocks and signals. Every choice, such as what arrives first, comes from one tape.
 
-Imports everything but `cli`, and replaces what the simulated machine has of its own.
+Imports everything but `cli`, and replaces what the simulated machine provides.
 """
 
 from loopcore.sim.cancelling import CANCELLED, SwallowedCancellationError, may_cancel

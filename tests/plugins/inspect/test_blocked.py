@@ -1,4 +1,4 @@
-"""What inspect tells of a loop that is blocked, where there is no GIL to hold its tasks still."""
+"""What inspect reports of a blocked loop, where there is no GIL to hold its tasks still."""
 
 import asyncio
 import threading
