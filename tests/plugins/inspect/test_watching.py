@@ -115,7 +115,7 @@ def test_a_child_of_a_watched_process_measures_nothing(folder: Path, loop: Any, 
 def test_the_figures_of_a_server_add_up(folder: Path, backend_name: str) -> None:
     with running(folder, SERVER, backend=backend_name) as process, client_of(process) as client:
         client.ask("watch", parts=sorted(PARTS))
-        first = until(lambda: (sample := client.ask("sample"))["meter"] and sample, "it is measured")
+        first = until(lambda: (sample := client.ask("sample"))["phases"] and sample, "the last part is measured")
         wanted = first["counters"]["callbacks"] + 2000
         until(lambda: client.ask("sample")["counters"]["callbacks"] > wanted, "callbacks run")
         frame = compare(first, client.ask("sample"))
