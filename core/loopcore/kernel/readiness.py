@@ -14,7 +14,7 @@ reader may be removed by `keep_reader`: the backend keeps the registration, and 
 not resumed within a few calls of `sweep`, one a tick, is unregistered. Registrations are kept only if changing them
 costs the backend something (`keeps`). A completion port sets the interest to 0 meanwhile (`parks`): an operation in
 flight holds a file that the program may close.
-docs/adr/0008-readiness-registrations-and-closing.md
+docs/adr/0008-readiness-closing-and-reentrant-calls.md
 """
 
 import weakref

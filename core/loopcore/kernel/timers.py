@@ -7,7 +7,7 @@ next deadline. Most timeouts are cancelled before that and never enter it. Many 
 timer that is cancelled later stays until it surfaces, or until more than half of all timers are cancelled: then both
 are rebuilt, so they hold at most twice the live timers (and a few).
 
-Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire (docs/adr/0005).
+Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire (docs/adr/0004).
 
 Only the loop's own questions change heap and run. Setting a timer appends to the list, and cancelling one counts it. So
 a finalizer or a signal handler may set and cancel timers at any moment, also while these are being changed. Without the

@@ -1,7 +1,7 @@
 """Making the transport of a connected stream socket.
 
 Calling a type takes a dict of keywords, and through `functools.partial` another one; calling a compiled function takes
-none. Each connection that a server accepts would pay for it (docs/adr/0012).
+none. Each connection that a server accepts would pay for it (docs/adr/0011).
 
 Thread: the loop's own.
 """
