@@ -26,8 +26,7 @@ from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.task_makers import ClassTasks
 from loopcore.log import logger
 from loopcore.ports.clock import Clock
-from loopcore.ports.completion import CompletionBackend
-from loopcore.ports.readiness import ReadinessBackend
+from loopcore.ports.completion import Backend
 from loopcore.selection.discovery import load_plugins, take_backend
 from loopcore.selection.environment import debug_is_asked_for, read_settings
 from loopcore.services.asyncgens import AsyncGenerators
@@ -107,7 +106,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     def __init__(
         self,
-        backend: ReadinessBackend | CompletionBackend | str | None = None,
+        backend: Backend | str | None = None,
         *,
         plugins: str | Iterable[str | object] | None = None,
         clock: Clock | None = None,

@@ -12,17 +12,16 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from loopcore.loop import EventLoop
-from loopcore.ports.completion import CompletionBackend
-from loopcore.ports.readiness import ReadinessBackend
+from loopcore.ports.completion import Backend
 
 T = TypeVar("T")
 
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
-Backend: TypeAlias = ReadinessBackend | CompletionBackend | str | None
+BackendChoice: TypeAlias = Backend | str | None
 """A backend, the name of one, or several names in order of preference."""
 
 
-def new_event_loop(backend: Backend = None, *, plugins: str | Iterable[str | object] | None = None) -> EventLoop:
+def new_event_loop(backend: BackendChoice = None, *, plugins: str | Iterable[str | object] | None = None) -> EventLoop:
     """Return a new loop; the caller closes it.
 
     `backend` is a name, several names in order of preference ("epoll,poll"), or a backend, which the loop closes
@@ -40,7 +39,7 @@ class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
     def __init__(
         self,
         *,
-        backend: Backend = None,
+        backend: BackendChoice = None,
         debug: bool | None = None,
         plugins: str | Iterable[str | object] | None = None,
         loop_factory: LoopFactory | None = None,
@@ -60,7 +59,7 @@ class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
 def run(
     main: Awaitable[T],
     *,
-    backend: Backend = None,
+    backend: BackendChoice = None,
     debug: bool | None = None,
     plugins: str | Iterable[str | object] | None = None,
     loop_factory: LoopFactory | None = None,

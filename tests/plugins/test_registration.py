@@ -249,7 +249,7 @@ def test_without_plugins_no_hook_code_runs_in_a_tick(reactor: Scheduler, monkeyp
     reactor.call_soon(reactor._stop_ticks)
     reactor._run_ticks()
     assert len(ran) == 6
-    assert not reactor._watching
+    assert not reactor.probes.watching_handles
 
 
 def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Scheduler) -> None:
@@ -258,7 +258,7 @@ def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Schedule
         def loopcore_run_started(self) -> None: ...
 
     reactor.probes.register(Cold())
-    assert not reactor._watching
+    assert not reactor.probes.watching_handles
     assert not reactor.probes.watching_ticks
 
 

@@ -52,7 +52,7 @@ async def connect(loop: Any) -> tuple[Any, Any, socket.socket]:
     return transport, protocol, far
 
 
-def test_opened_comes_after_connection_made_and_closed_before_connection_lost(loop: Any) -> None:
+async def test_opened_comes_after_connection_made_and_closed_before_connection_lost(loop: Any) -> None:
     order: list[str] = []
 
     class Order:
@@ -72,14 +72,11 @@ def test_opened_comes_after_connection_made_and_closed_before_connection_lost(lo
         def connection_lost(self, exc: Exception | None) -> None:
             order.append("lost")
 
-    async def main() -> None:
-        near, far = unix_pair()
-        with far:
-            await loop.connect_accepted_socket(Writer, near)
-            await settle()
-
     loop.probes.register(Order())
-    run(loop, main())
+    near, far = unix_pair()
+    with far:
+        await loop.connect_accepted_socket(Writer, near)
+        await settle()
     assert order == ["made", "opened", "closed", "lost"]
 
 
@@ -146,20 +143,18 @@ async def drop_pipe(loop: Any) -> Any:
 @pytest.mark.parametrize(
     ("drop", "kind"), [(drop_stream, "StreamTransport"), pytest.param(drop_pipe, "ReadPipeTransport", marks=unix_only)]
 )
-def test_a_transport_that_nobody_closed_is_told_as_closed_when_it_is_dropped(loop: Any, drop: Any, kind: str) -> None:
+async def test_a_transport_that_nobody_closed_is_told_as_closed_when_it_is_dropped(
+    loop: Any, drop: Any, kind: str
+) -> None:
     watch = Ends()
     loop.probes.register(watch)
-
-    async def main() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # test_stream_closing.py and its kin look at these
         far = await asyncio.ensure_future(drop(loop))
         with far:
             await settle()
             gc.collect()
             await settle()
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # test_stream_closing.py and its kin look at these
-        run(loop, main())
     assert watch.told == [f"opened {kind}", f"closed {kind} None"]
 
 
@@ -177,28 +172,22 @@ def test_a_transport_dropped_with_its_closed_loop_is_told_to_nobody(loopcore_fac
     assert watch.told == ["opened StreamTransport"]
 
 
-def test_a_tls_transport_opens_after_its_carrier_and_closes_after_it(loop: Any, watch: Watch) -> None:
-    async def main() -> None:
-        async with secured(Protocol()) as (transport, _):
-            transport.pause_reading()
-            transport.resume_reading()
-        carrier, secure = watch.opened()
-        assert secure is transport
-        assert type(carrier).__name__ == "StreamTransport"
-        assert watch.to(transport) == ["opened", "paused 'reading'", "resumed 'reading'", "closed None"]
-        assert watch.to(carrier) == ["opened", "paused 'reading'", "resumed 'reading'", "closed None"]
-
-    run(loop, main())
+async def test_a_tls_transport_opens_after_its_carrier_and_closes_after_it(watch: Watch) -> None:
+    async with secured(Protocol()) as (transport, _):
+        transport.pause_reading()
+        transport.resume_reading()
+    carrier, secure = watch.opened()
+    assert secure is transport
+    assert type(carrier).__name__ == "StreamTransport"
+    assert watch.to(transport) == ["opened", "paused 'reading'", "resumed 'reading'", "closed None"]
+    assert watch.to(carrier) == ["opened", "paused 'reading'", "resumed 'reading'", "closed None"]
 
 
-def test_a_failed_handshake_opens_no_tls_transport(loop: Any, watch: Watch) -> None:
-    async def main() -> None:
-        with pytest.raises(OSError):
-            async with secured(Protocol(), ssl=server_context(), peer_context=stranger_context()):
-                pass
-        await settle()
-
-    run(loop, main())
+async def test_a_failed_handshake_opens_no_tls_transport(watch: Watch) -> None:
+    with pytest.raises(OSError):
+        async with secured(Protocol(), ssl=server_context(), peer_context=stranger_context()):
+            pass
+    await settle()
     assert [type(one).__name__ for one in watch.opened()] == ["StreamTransport"]
     assert len(watch.of("transport_closed")) == 1
 
@@ -312,7 +301,7 @@ def test_a_hook_of_transports_has_nothing_else_watched(loop: Any) -> None:
     other = Other()
     loop.probes.register(other)
     assert loop._watching_transports
-    others = (loop._watching, loop.probes.watching_ticks, loop.probes.watching_jobs)
+    others = (loop.probes.watching_handles, loop.probes.watching_ticks, loop.probes.watching_jobs)
     assert not any(others)
     loop.probes.unregister(other)
     assert not loop._watching_transports

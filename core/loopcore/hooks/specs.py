@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from loopcore.hooks.observer import Observer
     from loopcore.hooks.types import Job, Loop, ReadyOrder, TickBudget
+    from loopcore.ports.completion import Backend
 
 PROJECT = "loopcore"
 """The project name that the pluggy markers and the plugin manager share."""
@@ -80,7 +81,7 @@ GROUPS = {"ticks": TICK_HOOKS, "handles": HOT_HOOKS, "transports": TRANSPORT_HOO
 
 
 @hookspec
-def loopcore_loop_created(loop: "Loop", backend: Any) -> None:
+def loopcore_loop_created(loop: "Loop", backend: "Backend") -> None:
     """A loop was created on `backend`, of either port; it has not run yet. Only plugins given at creation see this."""
 
 

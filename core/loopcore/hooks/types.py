@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Protocol
 
+from loopcore.ports.completion import Backend
+
 
 class Loop(Protocol):
     """The loop, as plugins use it. The argument of every hook is a `loopcore.EventLoop`, which has more methods."""
@@ -12,7 +14,7 @@ class Loop(Protocol):
     slow_callback_duration: float
 
     @property
-    def backend(self) -> Any:
+    def backend(self) -> Backend:
         """The backend in which the loop waits."""
 
     @property

@@ -4,18 +4,23 @@ The modules that test them have copies that their .pxd types as C integers.
 """
 
 import sys
+from enum import IntFlag
 from typing import Final
 
 HAS_GIL: Final = "free-threading" not in sys.version
 """Whether this Python was built with a GIL. A free-threaded one may run with it, too: sys._is_gil_enabled()."""
 
-CLOSED: Final = 1
-"""`close` was called, or the loop's `__init__` never ran."""
-NOT_RUNNING: Final = 2
-"""The loop is not running."""
-DEBUG: Final = 4
-"""Debug mode is on."""
-WATCHING_HANDLES: Final = 8
-"""A plugin watches handles or tasks."""
-WATCHING_TICKS: Final = 16
-"""A plugin watches ticks."""
+
+class SlowPath(IntFlag):
+    """Why a loop leaves the fast path."""
+
+    CLOSED = 1
+    """`close` was called, or the loop's `__init__` never ran."""
+    NOT_RUNNING = 2
+    """The loop is not running."""
+    DEBUG = 4
+    """Debug mode is on."""
+    WATCHING_HANDLES = 8
+    """A plugin watches handles or tasks."""
+    WATCHING_TICKS = 16
+    """A plugin watches ticks."""

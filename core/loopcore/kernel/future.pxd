@@ -7,6 +7,7 @@ from loopcore._native.attributes cimport open_dict
 
 cdef int _PENDING
 cdef int _CLOSED
+cdef int _WATCHING_HANDLES
 cdef int _CANCELLED
 cdef int _FINISHED
 

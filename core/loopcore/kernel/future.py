@@ -18,7 +18,6 @@ from contextvars import Context
 from types import GenericAlias, TracebackType
 from typing import Any
 
-from loopcore.kernel import flags
 from loopcore.kernel.exceptions import (
     default_of_uninitialized,
     exception_to_throw,
@@ -26,6 +25,7 @@ from loopcore.kernel.exceptions import (
     warn_of_old_throw,
 )
 from loopcore.kernel.faults import report_unseen
+from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.formatting import describe_future, extract_stack
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
@@ -44,7 +44,7 @@ else:
     from loopcore.kernel.registry import unlink
 
 _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
-_CLOSED = flags.CLOSED
+_CLOSED, _WATCHING_HANDLES = SlowPath.CLOSED.value, SlowPath.WATCHING_HANDLES.value
 STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
 
 INITIALIZED_ONCE = sys.version_info >= (3, 15)
@@ -290,7 +290,7 @@ class Future(Runnable):
         self._scheduler._ready.push(callback)  # a task: this is how one task hands over to another
         if self._public is not None:
             unlink(self._public, as_public(callback))
-        if self._scheduler._watching:
+        if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
             self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(callback), as_public(self))
         return 0
 

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from loopcore.hooks import observer, sources
-from loopcore.kernel import flags, phases
+from loopcore.kernel import phases
+from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.observers import Observers
 from loopcore.kernel.probes import as_timeout
@@ -49,7 +50,8 @@ else:
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
-_DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = flags.DEBUG, flags.WATCHING_HANDLES, flags.WATCHING_TICKS
+_DEBUG = SlowPath.DEBUG.value
+_WATCHING_HANDLES, _WATCHING_TICKS = SlowPath.WATCHING_HANDLES.value, SlowPath.WATCHING_TICKS.value
 _NEXT_TICK, _MICROTASK, _READY = sources.NEXT_TICK, sources.MICROTASK, sources.READY
 _BEGINS, _ENDS, _TICK_BEGINS, _TICK_ENDS = observer.BEGINS, observer.ENDS, observer.TICK_BEGINS, observer.TICK_ENDS
 _WAIT_BEGINS, _WAIT_ENDS = observer.WAIT_BEGINS, observer.WAIT_ENDS
@@ -97,7 +99,7 @@ def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
     """Run `runnable` between its hooks; in debug mode, report it if it took long."""
     if isinstance(runnable, Handle) and runnable.cancelled():
         return  # skipped silently
-    announced = loop._watching
+    announced = bool(loop._slow_path_flags & _WATCHING_HANDLES)
     what = "task_step" if hasattr(runnable, "get_coro") else "handle"
     shown = runnable._as_public()
     if announced:
@@ -212,8 +214,10 @@ def _run_phase(loop: "Scheduler", phase: str) -> None:
 def _run_work_of(loop: "Scheduler", phase: str) -> int:
     count: int
     if phase is _PENDING:
-        directed = loop._policy is not None and loop._policy.directs_pending()
-        count = loop._policy.run_pending(loop) if directed else run_pending(loop)
+        if loop._policy is not None and loop._policy.directs_pending():
+            count = loop._policy.run_pending(loop)
+        else:
+            count = run_pending(loop)
     elif phase is _IO:
         count = run_io(loop)
     elif phase is _CHECK:

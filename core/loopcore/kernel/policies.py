@@ -6,14 +6,14 @@ removed. A loop with such a policy is observed (loopcore.kernel.observed).
 
 from typing import TYPE_CHECKING, Any
 
-from loopcore.kernel import flags
+from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.order import Allowance, OrderedQueue
 from loopcore.kernel.runnable import Runnable
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
-_CLOSED = flags.CLOSED
+_CLOSED = SlowPath.CLOSED.value
 
 
 class PendingPolicy:

@@ -13,13 +13,13 @@ A wait costs a system call, and while callbacks are ready it could only look, no
 docs/adr/0003-order-of-a-tick-polls-and-clock.md
 """
 
-from typing import Any
+from typing import Any, cast
 
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.limits import CLOCK_TICKS, POLL_SKIP_TICKS, POLL_SKIP_TIME
 from loopcore.kernel.loop_clock import LoopClock
 from loopcore.kernel.readiness import Readiness
-from loopcore.ports.completion import CompletionBackend, is_completion_backend
+from loopcore.ports.completion import Backend, CompletionBackend, is_completion_backend
 from loopcore.ports.readiness import ReadinessBackend
 
 try:
@@ -44,19 +44,19 @@ class Poller:
         "_skipping_since", "_rested",
     )  # fmt: skip
 
-    def __init__(self, backend: "ReadinessBackend | CompletionBackend", clock: LoopClock) -> None:
-        self.backend: Any = backend
+    def __init__(self, backend: Backend, clock: LoopClock) -> None:
+        self.backend: Backend = backend
         """The ReadinessBackend or CompletionBackend in which the loop waits."""
-        self.completions: Any = None
+        self.completions: Completions | None = None
         """The Completions of a completion port; None over a readiness port."""
         if is_completion_backend(backend):
             self.completions = Completions(backend)
             self.readiness: Readiness = Readiness(self.completions.polls)
         else:
-            self.readiness = Readiness(backend)  # type: ignore[arg-type]  # mypy does not know that it is the other one
+            self.readiness = Readiness(cast("ReadinessBackend", backend))
         self.skip_ticks: int = POLL_SKIP_TICKS
         self.skip_time: float = POLL_SKIP_TIME
-        self._port: Any = backend if self.completions is None else self.completions
+        self._port: Backend | Completions = backend if self.completions is None else self.completions
         self._clock: LoopClock = clock
         self._skipped: int = 0
         self._skipping_since: float = 0.0
@@ -92,14 +92,14 @@ class Poller:
         self.readiness.tick += 1
         return events if isinstance(events, list) else list(events)
 
-    def use(self, backend: "ReadinessBackend | CompletionBackend") -> None:
+    def use(self, backend: Backend) -> None:
         """Wait in `backend`, which has the same kind of port as the previous one; that one is closed."""
         self.backend = backend
         if self.completions is not None:
-            self.completions.backend = backend
+            self.completions.backend = cast("CompletionBackend", backend)
         else:
             self._port = backend
-            self.readiness.use(backend)  # type: ignore[arg-type]  # mypy does not know that it is the other one
+            self.readiness.use(cast("ReadinessBackend", backend))
 
     def close(self) -> None:
         """Forget every registration and close the backend."""

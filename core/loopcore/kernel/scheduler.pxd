@@ -51,7 +51,6 @@ cdef class Scheduler:
     cdef public long long _bytes_received
     cdef public long long _bytes_sent
     cdef public Py_ssize_t _unflushed
-    cdef readonly bint _watching
     cdef readonly bint _watching_transports
     cdef shared _slow_path_flags
     cdef bint _tick_observed
@@ -97,7 +96,7 @@ cdef class Scheduler:
     cdef int _run_first_phases(self) except -1
     cdef list _wait(self, double timeout)
     cdef int _finish_tick(self) except -1
-    cdef int _stop_measuring(self) except -1
+    cdef int _stop_measuring(self, object sampler) except -1
     cdef int _set_slow_path_flag(self, int flag, bint on) except -1
     @cython.locals(wants=int, observed=bint)
     cpdef object _note_observers(self)

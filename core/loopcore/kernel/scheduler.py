@@ -18,7 +18,9 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.hooks import observer
 from loopcore.hooks.sources import READY, SOURCES, THREADSAFE
-from loopcore.kernel import flags, phases
+from loopcore.kernel import phases
+from loopcore.kernel.completions import Completions
+from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.handle import Handle, PostedHandle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.limits import FLUSH_LIMIT, MICROTASK_BUDGET, RECEIVE_LIMIT
@@ -32,6 +34,7 @@ from loopcore.kernel.phases import Closeable, PhaseCallbacks
 from loopcore.kernel.policies import PendingPolicy
 from loopcore.kernel.poller import Poller
 from loopcore.kernel.probes import Probes
+from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.ready import ReadyQueue
 from loopcore.kernel.registry import as_running_loop
 from loopcore.kernel.runnable import Runnable
@@ -40,8 +43,7 @@ from loopcore.kernel.task_makers import ClassTasks
 from loopcore.kernel.timers import TimerHeap
 from loopcore.log import logger
 from loopcore.ports.clock import Clock, clock_of
-from loopcore.ports.completion import CompletionBackend
-from loopcore.ports.readiness import ReadinessBackend
+from loopcore.ports.completion import Backend
 
 try:
     import cython
@@ -76,8 +78,8 @@ else:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_CLOSED, _NOT_RUNNING, _DEBUG = flags.CLOSED, flags.NOT_RUNNING, flags.DEBUG
-_WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
+_CLOSED, _NOT_RUNNING, _DEBUG = SlowPath.CLOSED.value, SlowPath.NOT_RUNNING.value, SlowPath.DEBUG.value
+_WATCHING_HANDLES, _WATCHING_TICKS = SlowPath.WATCHING_HANDLES.value, SlowPath.WATCHING_TICKS.value
 _THREADSAFE, _READY = THREADSAFE, READY
 _QUEUED, _POSTED, _CALLBACKS = observer.QUEUED, observer.POSTED, observer.BEGINS | observer.ENDS
 _TICKS, _WAITS = observer.TICK_BEGINS | observer.TICK_ENDS, observer.WAIT_BEGINS | observer.WAIT_ENDS
@@ -93,7 +95,7 @@ class Scheduler:
     __slots__ = (
         "_ready", "_timers", "_inbox", "_microtasks", "_phase_callbacks", "probes", "_stats", "_poller", "_readiness",
         "_completions", "_tasks", "slow_callback_duration", "flush_limit", "receive_limit", "_bytes_received",
-        "_bytes_sent", "_unflushed", "_watching", "_watching_transports", "_slow_path_flags",
+        "_bytes_sent", "_unflushed", "_watching_transports", "_slow_path_flags",
         "_tick_observed", "_has_phase_callbacks", "_stopping", "_waiting", "_owner",
         "_clock", "_runner", "_plain_runner", "_observed_runner", "_observers", "_sampler", "_policy",
         "_task_factory", "_immediates",
@@ -103,7 +105,7 @@ class Scheduler:
 
     def __init__(
         self,
-        backend: "ReadinessBackend | CompletionBackend",
+        backend: Backend,
         *,
         clock: Clock | None = None,
         probes: Probes | None = None,
@@ -119,9 +121,9 @@ class Scheduler:
         self._stats: LoopStats = LoopStats()
         self._clock: LoopClock = LoopClock(clock_of(backend) if clock is None else clock)
         self._poller: Poller = Poller(backend, self._clock)
-        self._readiness: Any = self._poller.readiness
-        self._completions: Any = self._poller.completions
-        """The Completions of a completion port; None over a readiness port."""
+        self._readiness: Readiness = self._poller.readiness
+        self._completions: Completions = self._poller.completions  # type: ignore[assignment]
+        """The operations under way; None over a readiness port, where nothing asks for it."""
         self._tasks: ClassTasks = ClassTasks(asyncio.Future, asyncio.Task) if tasks is None else tasks
         """What makes the futures and tasks of `create_future` and `create_task`."""
         self.slow_callback_duration: float = 0.1
@@ -136,8 +138,6 @@ class Scheduler:
         """Bytes that the kernel has accepted from all transports."""
         self._unflushed: int = 0
         """Bytes that transports have queued since the last flush, or a little more."""
-        self._watching: bool = False
-        """Whether a plugin watches handles and tasks."""
         self._watching_transports: bool = False
         self._slow_path_flags: int = _NOT_RUNNING
         self._tick_observed: bool = False
@@ -148,11 +148,11 @@ class Scheduler:
         self._observers: Observers = Observers(self.probes)
         # Both are kept as long as the loop: the callback that a runner runs may make the loop choose the other.
         self._plain_runner: CallbackRunner = CallbackRunner(self)
-        self._observed_runner: Any = None
+        self._observed_runner: ObservedRunner | None = None
         self._runner: CallbackRunner = self._plain_runner
-        self._sampler: Any = None
-        self._policy: Any = None
-        self._task_factory: Any = None
+        self._sampler: CallbackSampler | None = None
+        self._policy: PendingPolicy | None = None
+        self._task_factory: Callable[..., Any] | None = None
         self._immediates: list[Handle] = []
         self._flushes: ReadyQueue = ReadyQueue()
         self._closing: list[Closeable] = []
@@ -191,9 +191,9 @@ class Scheduler:
         return self._owner or None
 
     @property
-    def backend(self) -> "ReadinessBackend | CompletionBackend":
+    def backend(self) -> Backend:
         """The backend in which the loop waits."""
-        return self._poller.backend  # type: ignore[no-any-return]
+        return self._poller.backend
 
     @property
     def clock(self) -> Clock:
@@ -394,13 +394,13 @@ class Scheduler:
         task.set_name(name)
         return task
 
-    def set_task_factory(self, factory: Any) -> None:
+    def set_task_factory(self, factory: Callable[..., Any] | None) -> None:
         """Make `factory(loop, coro, **options)` create tasks; None restores the loop's own way."""
         if factory is not None and not callable(factory):
             raise TypeError("task factory must be a callable or None")
         self._task_factory = factory
 
-    def get_task_factory(self) -> Any:
+    def get_task_factory(self) -> Callable[..., Any] | None:
         """Return the task factory, or None."""
         return self._task_factory
 
@@ -462,7 +462,7 @@ class Scheduler:
         if self._slow_path_flags:
             self._check_call(callback, method)
             timer = TimerHandle(when, callback, args, self, context)
-            if self._watching:
+            if self._slow_path_flags & _WATCHING_HANDLES:
                 announce_handle(self, timer, "timer")
         else:
             timer = make_timer(when, callback, args, self, context)
@@ -491,7 +491,7 @@ class Scheduler:
     ) -> Handle:
         self._check_call(callback, method)
         handle = made(callback, args, self, context)
-        if self._watching:
+        if self._slow_path_flags & _WATCHING_HANDLES:
             announce_handle(self, handle, source)
         return handle
 
@@ -595,9 +595,9 @@ class Scheduler:
         self._flushes.clear()
         self._due.clear()
         if self._sampler is not None:
-            self._stop_measuring()
+            self._stop_measuring(self._sampler)
 
-    def _use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
+    def _use_backend(self, backend: Backend) -> None:
         """Wait in `backend`, which has the same kind of port as the previous one; that one is closed."""
         self._poller.use(backend)
         self._inbox.use(backend.wake)
@@ -682,10 +682,10 @@ class Scheduler:
 
     def _give_back(self, meter: Meter) -> None:
         if self._sampler is not None and self._sampler.take_back(meter):
-            self._stop_measuring()
+            self._stop_measuring(self._sampler)
 
-    def _stop_measuring(self) -> None:
-        sampler, self._sampler = self._sampler, None
+    def _stop_measuring(self, sampler: CallbackSampler) -> None:
+        self._sampler = None
         sampler.pause()
         sampler.close()
 
@@ -698,7 +698,6 @@ class Scheduler:
         if self._is_elsewhere():
             self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in a thread of a pool
             return
-        self._watching = self.probes.watching_handles
         self._watching_transports = self.probes.watching_transports
         self._set_slow_path_flag(_WATCHING_HANDLES, self.probes.watching_handles)
         self._set_slow_path_flag(_WATCHING_TICKS, self.probes.watching_ticks)
@@ -725,6 +724,9 @@ class Scheduler:
             or self.probes.owner("loopcore_poll_timeout") is not None
         )
         observed = bool(wants & _CALLBACKS) or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))
-        if observed and self._observed_runner is None:
+        if not observed:
+            self._runner = self._plain_runner
+            return
+        if self._observed_runner is None:
             self._observed_runner = ObservedRunner(self)
-        self._runner = self._observed_runner if observed else self._plain_runner
+        self._runner = self._observed_runner

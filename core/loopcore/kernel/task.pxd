@@ -15,6 +15,7 @@ cdef int _YIELDED
 cdef bint _LISTS
 cdef object _COROUTINE
 cdef int _TASK
+cdef int _WATCHING_HANDLES
 cdef int _ENDED_WELL
 cdef int _ENDED_FAILED
 cdef int _ENDED_CANCELLED

@@ -22,6 +22,7 @@ from loopcore.hooks.sources import TASK
 from loopcore.kernel.exceptions import bad_yield_error, default_of_uninitialized
 from loopcore.kernel.failure import OWN_CLASSES
 from loopcore.kernel.faults import report_destroyed, report_unseen
+from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import check_context
@@ -52,6 +53,7 @@ _FINISHED = 2
 _RETURNED, _YIELDED = 0, 1  # PySendResult's; -1 is an exception
 _LISTS = LISTS_BY_ITSELF
 _TASK = TASK
+_WATCHING_HANDLES = SlowPath.WATCHING_HANDLES.value
 _ENDED_WELL, _ENDED_FAILED, _ENDED_CANCELLED = observer.RESULT, observer.EXCEPTION, observer.CANCELLED
 _QUEUED, _BEGINS, _ENDS = observer.QUEUED, observer.BEGINS, observer.ENDS
 _COROUTINE = CoroutineType
@@ -233,7 +235,7 @@ class Task(Future):
     def _schedule_step(self) -> None:
         if self._scheduler is not None:
             self._scheduler._ready.push(self)
-            if self._scheduler._watching:
+            if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
                 self._announce_woken(None)
         else:
             self._loop.call_soon(self._wakeup, None, context=self._context)
@@ -371,13 +373,13 @@ class Task(Future):
                 self._scheduler._stats.tasks_failed += 1
             else:
                 self._scheduler._stats.tasks_finished += 1
-            if self._scheduler._watching:
+            if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
                 self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
         self._public = None
 
     def _announce(self, hook: str) -> None:
-        if self._scheduler is not None and self._scheduler._watching:
+        if self._scheduler is not None and self._scheduler._slow_path_flags & _WATCHING_HANDLES:
             self._scheduler.probes.fire(hook, self._loop, as_public(self))
 
     def _tell(self, event: int) -> None:

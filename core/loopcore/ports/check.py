@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from loopcore.errors import BackendError
-from loopcore.ports.completion import CompletionBackend, is_completion_backend
+from loopcore.ports.completion import Backend, is_completion_backend
 from loopcore.ports.direct import DirectPort
-from loopcore.ports.readiness import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
+from loopcore.ports.readiness import BACKEND_API, BackendFactory, ProbeResult
 
 READINESS_METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
 COMPLETION_METHODS: Final = ("submit", "cancel", "wait", "wake", "close")
@@ -42,8 +42,8 @@ class _CheckedFactory:
         self._by = by
         self.probe: Callable[[], ProbeResult] = getattr(factory, "probe", lambda: ProbeResult(True))
 
-    def __call__(self) -> ReadinessBackend | CompletionBackend:
-        backend: ReadinessBackend | CompletionBackend = self._factory()
+    def __call__(self) -> Backend:
+        backend: Backend = self._factory()
         _must_have_port(backend, self._name, self._by)
         return backend
 

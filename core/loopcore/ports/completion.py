@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from loopcore.ports.operations import Operation
-from loopcore.ports.readiness import Capability, ProbeResult
+from loopcore.ports.readiness import Capability, ProbeResult, ReadinessBackend
 
 Completion: TypeAlias = tuple[Operation, Any, bool]
 """The operation, its result or OSError, and whether more will come: false in the terminal one."""
@@ -92,6 +92,10 @@ class CompletionBackend(Protocol):
         the kernel is done with it.
         """
         ...
+
+
+Backend: TypeAlias = ReadinessBackend | CompletionBackend
+"""A backend, of either port."""
 
 
 def is_completion_backend(backend: object) -> TypeGuard[CompletionBackend]:

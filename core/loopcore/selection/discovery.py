@@ -24,8 +24,8 @@ from typing import Any, Final, NamedTuple
 
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.ports.check import check_factory
-from loopcore.ports.completion import CompletionBackend
-from loopcore.ports.readiness import BackendFactory, ProbeResult, ReadinessBackend
+from loopcore.ports.completion import Backend
+from loopcore.ports.readiness import BackendFactory, ProbeResult
 from loopcore.selection.catalogue import AUTO, Catalogue, Declaration, blame, path_of
 from loopcore.selection.environment import read
 
@@ -50,10 +50,10 @@ class Choice(NamedTuple):
     own: bool
     """Whether loopcore's distribution declares it."""
 
-    def make(self) -> ReadinessBackend | CompletionBackend:
+    def make(self) -> Backend:
         """Return a new backend. An exception from its constructor gets a note that names the backend."""
         try:
-            backend: ReadinessBackend | CompletionBackend = self.factory()
+            backend: Backend = self.factory()
             return backend
         except Exception as exc:
             exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was being created")

@@ -61,7 +61,9 @@ class ChildHost(Protocol):
     """The loop as this module uses it."""
 
     _readiness: Readiness
-    _completions: Completions | None
+
+    @property
+    def _completions(self) -> Completions | None: ...
 
     def _close_soon(self, resource: Any) -> None: ...
 

@@ -24,11 +24,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+from loopcore.kernel.completions import Completions
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable, run
-from loopcore.ports.completion import Completion, CompletionBackend
+from loopcore.ports.completion import Backend, Completion, CompletionBackend, is_completion_backend
 from loopcore.ports.operations import CONNECT, Operation
 from loopcore.ports.readiness import ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.services.parts import created
@@ -39,10 +40,12 @@ class ForkHost(Protocol):
     """The loop as this module uses it."""
 
     @property
-    def backend(self) -> Any: ...
+    def backend(self) -> Backend: ...
+
+    @property
+    def _completions(self) -> Completions | None: ...
 
     _readiness: Readiness
-    _completions: Any
     _inbox: Inbox
     probes: Probes
     _signals: Signals
@@ -53,7 +56,7 @@ class ForkHost(Protocol):
 
     def flush(self) -> None: ...
 
-    def _use_backend(self, backend: ReadinessBackend | CompletionBackend) -> None: ...
+    def _use_backend(self, backend: Backend) -> None: ...
 
 
 class AtForkState:
@@ -77,16 +80,18 @@ class AtForkState:
         host = self._host
         if not host.is_closed():
             host.probes.renew()
-            in_flight = host.backend.close()  # changes no kernel table, as the port's contract demands
+            made_later: Backend
+            if is_completion_backend(host.backend):  # no close changes a table of the kernel, as the ports demand
+                made_later = _UnmadePort(self, host.backend, host.backend.close())
+            else:
+                made_later = _Unmade(self, host.backend)
+                host.backend.close()
             host._signals.renew()
             # Not created for this: another thread of the parent may have held the lock of a module to be imported.
             executors = created(host, "_executors")
             if executors is not None:
                 executors.forget()
-            if host._completions is None:
-                host._use_backend(_Unmade(self, host.backend))
-            else:
-                host._use_backend(_UnmadePort(self, host.backend, in_flight))
+            host._use_backend(made_later)
             host.probes.cold("loopcore_fork_child", loop=host)
 
     def move(self) -> Any:
@@ -101,7 +106,7 @@ class AtForkState:
 class _Unmade:
     """A backend that is made at its first use: most children never use the loops that they inherit."""
 
-    def __init__(self, state: AtForkState, before: ReadinessBackend) -> None:
+    def __init__(self, state: AtForkState, before: Backend) -> None:
         self._at_fork_state = state
         self._made: ReadinessBackend | None = None
         self._woken = False

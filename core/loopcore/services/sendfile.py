@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from loopcore.kernel.completions import Completions
+from loopcore.ports.completion import Backend
 from loopcore.ports.operations import SendFile
 from loopcore.ports.readiness import Capability
 from loopcore.services.call import OperationCall
@@ -45,10 +46,11 @@ Note = Callable[[int], object]
 class FileHost(Protocol):
     """The loop as this module uses it."""
 
-    _completions: Completions | None
+    @property
+    def backend(self) -> Backend: ...
 
     @property
-    def backend(self) -> Any: ...
+    def _completions(self) -> Completions | None: ...
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
 

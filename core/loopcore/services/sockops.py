@@ -19,12 +19,13 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from loopcore.kernel import flags
 from loopcore.kernel.completions import Completions
+from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.ports.completion import Backend
 from loopcore.ports.operations import Connect
 from loopcore.ports.readiness import Capability
 from loopcore.services.call import OperationCall
@@ -49,7 +50,7 @@ FileDescriptorLike: TypeAlias = Any
 Callback: TypeAlias = Callable[..., object]
 
 _READING, _WRITING, _RECV, _RECV_INTO = READING, WRITING, RECV, RECV_INTO
-_DEBUG = flags.DEBUG
+_DEBUG = SlowPath.DEBUG.value
 _Socket = socket.socket
 
 
@@ -57,8 +58,12 @@ class SockHost(Protocol):
     """The loop as this module uses it."""
 
     _readiness: Readiness
-    backend: Any
-    _completions: Completions | None
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def _completions(self) -> Completions | None: ...
 
     def is_closed(self) -> bool: ...
 
