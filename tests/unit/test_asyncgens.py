@@ -36,18 +36,14 @@ def test_shutdown_asyncgens_closes_those_still_alive(loop: Loop) -> None:
     assert log == ["closed"]
 
 
-def test_dropped_generator_is_closed_by_the_loop(loop: Loop) -> None:
+async def test_dropped_generator_is_closed_by_the_loop() -> None:
     log: list[str] = []
-
-    async def main() -> None:
-        generator = numbers(log)
-        await anext(generator)
-        del generator
-        gc.collect()
-        for _ in range(5):
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    generator = numbers(log)
+    await anext(generator)
+    del generator
+    gc.collect()
+    for _ in range(5):
+        await asyncio.sleep(0)
     assert log == ["closed"]
 
 

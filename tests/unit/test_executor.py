@@ -136,22 +136,17 @@ async def test_shutdown_waits_for_running_jobs(loop: Loop) -> None:
 
 
 @pytest.mark.covers("EventLoop.shutdown_default_executor(timeout)")
-def test_shutdown_gives_up_after_its_timeout_with_a_warning(loop: Loop, backend_name: str) -> None:
+async def test_shutdown_gives_up_after_its_timeout_with_a_warning(loop: Loop, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 13):
         pytest.skip("asyncio takes a timeout from 3.12 on, and at first did not keep to it")
     release = threading.Event()
-
-    async def main() -> None:
-        job_done = loop.run_in_executor(None, release.wait)
+    job_done = loop.run_in_executor(None, release.wait)
+    try:
         with pytest.warns(RuntimeWarning, match=r"^The executor did not finishing joining its threads within 0.01 sec"):
             await loop.shutdown_default_executor(0.01)  # type: ignore[call-arg]
-        release.set()
-        await job_done
-
-    try:
-        loop.run_until_complete(main())
     finally:
         release.set()
+    await job_done
 
 
 def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop) -> None:
@@ -265,19 +260,17 @@ def test_the_future_of_a_job_is_the_one_that_the_loop_creates(loop: Loop, monkey
 
 
 @pytest.mark.loopcore_only
-def test_names_are_looked_up_although_the_default_executor_is_full(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_names_are_looked_up_although_the_default_executor_is_full(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *question, **flags: [threading.current_thread().name])
     release = threading.Event()
     pool = concurrent.futures.ThreadPoolExecutor(1)
     loop.set_default_executor(pool)
-
-    async def main() -> None:
-        blocked = loop.run_in_executor(None, release.wait)
-        assert await loop.run_in_executor(None, socket.getaddrinfo, "name", 80) == ["loopcore_resolver_0"]
-        release.set()
-        await blocked
-
-    loop.run_until_complete(main())
+    blocked = loop.run_in_executor(None, release.wait)
+    assert await loop.run_in_executor(None, socket.getaddrinfo, "name", 80) == ["loopcore_resolver_0"]
+    release.set()
+    await blocked
 
 
 @pytest.mark.loopcore_only

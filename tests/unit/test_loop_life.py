@@ -387,7 +387,7 @@ async def test_an_interrupted_eager_task_is_reported_as_soon_as_nobody_holds_it(
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
 @pytest.mark.parametrize("kind", [asyncio.Task, loopcore.Task])
-def test_an_eager_task_runs_its_first_step_with_its_name(loop: Loop, kind: Any) -> None:
+async def test_an_eager_task_runs_its_first_step_with_its_name(loop: Loop, kind: Any) -> None:
     """On 3.14 (issue 32); before, asyncio names it when it has run."""
     names: list[str] = []
 
@@ -398,28 +398,22 @@ def test_an_eager_task_runs_its_first_step_with_its_name(loop: Loop, kind: Any) 
         await asyncio.sleep(0)
         names.append(task.get_name())
 
-    async def main() -> None:
-        await asyncio.create_task(child(), name="its own")
-
     loop.set_task_factory(asyncio.create_eager_task_factory(kind))  # type: ignore[attr-defined]
-    loop.run_until_complete(main())
+    await asyncio.create_task(child(), name="its own")
     assert names[1] == "its own"
     assert (names[0] == "its own") is (sys.version_info >= (3, 14))
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
-def test_eager_task_factory_of_asyncio_works(loop: Loop) -> None:
+async def test_eager_task_factory_of_asyncio_works(loop: Loop) -> None:
     seen: list[str] = []
 
     async def child() -> None:
         seen.append("child")
 
-    async def main() -> None:
-        asyncio.create_task(child())
-        seen.append("main")
-
     loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]
-    loop.run_until_complete(main())
+    asyncio.create_task(child())
+    seen.append("main")
     assert seen == ["child", "main"]
 
 

@@ -225,57 +225,49 @@ def test_a_loop_that_stands_still_in_between_reads_on(loop: loopcore.EventLoop, 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
-def test_a_number_that_was_closed_while_a_copy_lives_elsewhere_is_not_reported(
+async def test_a_number_that_was_closed_while_a_copy_lives_elsewhere_is_not_reported(
     loop: loopcore.EventLoop, told: Told, pair: Pair
 ) -> None:
     # A copy of the descriptor stands for one in another process: the file stays in the kernel's table.
     left, right = pair
-
-    async def main() -> int:
-        await receive_late(left, right)
-        with left.dup():
-            left.close()
-            await sweeps()
-            right.send(b"for the copy")
-            before = loop.counters().events
-            for _ in range(100):
-                await asyncio.sleep(0)
-            return loop.counters().events - before
-
-    assert loop.run_until_complete(main()) <= 1
+    await receive_late(left, right)
+    with left.dup():
+        left.close()
+        await sweeps()
+        right.send(b"for the copy")
+        before = loop.counters().events
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert loop.counters().events - before <= 1
     assert told.calls[-1][0] == "unregister"
 
 
 @pytest.mark.parametrize("reads_on", [True, False])
-def test_a_copy_elsewhere_does_not_wake_the_loop_for_the_next_file_of_the_number(
+async def test_a_copy_elsewhere_does_not_wake_the_loop_for_the_next_file_of_the_number(
     loop: loopcore.EventLoop, pair: Pair, reads_on: bool
 ) -> None:
     left, right = pair
-
-    async def main() -> int:
-        await receive_late(left, right)
-        number = left.fileno()
-        with left.dup():
-            left.close()
-            here, there = new_pair()
-            with here, there:
-                assert here.fileno() == number
-                waiting = asyncio.ensure_future(loop.sock_recv(here, 10))
-                await sweeps()
-                if not reads_on:
-                    waiting.cancel()
-                    await asyncio.wait([waiting])
-                right.send(b"for the copy")
-                before = loop.counters().events
-                for _ in range(100):
-                    await asyncio.sleep(0)
-                events = loop.counters().events - before
-                if reads_on:
-                    there.send(b"for the new one")
-                    assert await waiting == b"for the new one"[:10]
-                return events
-
-    assert loop.run_until_complete(main()) <= 4
+    await receive_late(left, right)
+    number = left.fileno()
+    with left.dup():
+        left.close()
+        here, there = new_pair()
+        with here, there:
+            assert here.fileno() == number
+            waiting = asyncio.ensure_future(loop.sock_recv(here, 10))
+            await sweeps()
+            if not reads_on:
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            right.send(b"for the copy")
+            before = loop.counters().events
+            for _ in range(100):
+                await asyncio.sleep(0)
+            events = loop.counters().events - before
+            if reads_on:
+                there.send(b"for the new one")
+                assert await waiting == b"for the new one"[:10]
+            assert events <= 4
 
 
 async def test_registrations_for_writing_are_told_as_before(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:

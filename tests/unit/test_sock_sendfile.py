@@ -177,19 +177,17 @@ def test_a_blocking_socket_is_refused_in_debug_mode(loop: Loop, pair: Pair, file
 )
 # asyncio leaves the file where it was.
 @pytest.mark.loopcore_only
-def test_cancelling_leaves_the_file_where_the_sending_ended(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+async def test_cancelling_leaves_the_file_where_the_sending_ended(
+    loop: Loop, pair: Pair, file: io.BufferedReader
+) -> None:
     left, right = pair
-
-    async def main() -> None:
-        sending = asyncio.create_task(loop.sock_sendfile(left, file))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not sending.done()
-        sending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await sending
-
-    loop.run_until_complete(main())
+    sending = asyncio.create_task(loop.sock_sendfile(left, file))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not sending.done()
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
     assert loop.remove_writer(left) is False
     left.close()
     received = b"".join(iter(lambda: right.recv(1 << 18), b""))

@@ -164,33 +164,24 @@ async def test_connect_to_a_name(loop: Loop, listener: socket.socket) -> None:
         assert client.getpeername() == listener.getsockname()
 
 
-def test_connect_that_is_refused(loop: Loop) -> None:
+async def test_connect_that_is_refused(loop: Loop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = gone.getsockname()
-
-    async def main() -> None:
-        with socket.socket() as client:
-            client.setblocking(False)
-            with pytest.raises(ConnectionRefusedError, match="Connect call failed"):
-                await loop.sock_connect(client, address)
-
-    loop.run_until_complete(main())
+    with socket.socket() as client:
+        client.setblocking(False)
+        with pytest.raises(ConnectionRefusedError, match="Connect call failed"):
+            await loop.sock_connect(client, address)
 
 
-def test_connect_over_ipv6_keeps_flow_and_scope(loop: Loop) -> None:
+async def test_connect_over_ipv6_keeps_flow_and_scope(loop: Loop) -> None:
     try:
         listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError as exc:
         pytest.skip(f"no IPv6 here: {exc}")
-
-    async def main() -> None:
-        with socket.socket(socket.AF_INET6) as client:
-            client.setblocking(False)
-            await loop.sock_connect(client, ("::1", listener.getsockname()[1], 0, 0))
-            assert client.getpeername()[:2] == listener.getsockname()[:2]
-
-    with listener:
-        loop.run_until_complete(main())
+    with listener, socket.socket(socket.AF_INET6) as client:
+        client.setblocking(False)
+        await loop.sock_connect(client, ("::1", listener.getsockname()[1], 0, 0))
+        assert client.getpeername()[:2] == listener.getsockname()[:2]
 
 
 class Between:
@@ -224,21 +215,19 @@ def test_connect_over_a_completion_port_is_an_operation(loop: Any, listener: soc
     assert [operation.code for operation in between.asked] == [CONNECT]
 
 
-def test_connect_that_is_called_off_leaves_the_socket_to_its_owner(loop: Loop, full_address: tuple[str, int]) -> None:
+async def test_connect_that_is_called_off_leaves_the_socket_to_its_owner(
+    loop: Loop, full_address: tuple[str, int]
+) -> None:
     with socket.socket() as sock:
         sock.setblocking(False)
-
-        async def main() -> None:
-            connecting = asyncio.ensure_future(loop.sock_connect(sock, full_address))
-            for _ in range(3):
-                await asyncio.sleep(0)
-            assert not connecting.done()
-            connecting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await connecting
-            assert loop.remove_writer(sock) is False
-
-        loop.run_until_complete(main())
+        connecting = asyncio.ensure_future(loop.sock_connect(sock, full_address))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not connecting.done()
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        assert loop.remove_writer(sock) is False
 
 
 @pytest.mark.differs(

@@ -11,20 +11,16 @@ Pair = tuple[socket.socket, socket.socket]
 
 
 @pytest.mark.loopcore_only  # asyncio goes on to watch the socket
-def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any, full_address: tuple[str, int]) -> None:
+async def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any, full_address: tuple[str, int]) -> None:
     with socket.socket() as sock:
         sock.setblocking(False)
-
-        async def main() -> None:
-            connecting = loop.sock_connect(sock, full_address)
-            waited = connecting.send(None)
-            await asyncio.sleep(0.01)
-            connecting.close()
-            await asyncio.sleep(0.01)
-            assert waited.done() or loop._completions is None  # an operation would hold the file
-            assert loop.remove_writer(sock) is False
-
-        loop.run_until_complete(main())
+        connecting = loop.sock_connect(sock, full_address)
+        waited = connecting.send(None)
+        await asyncio.sleep(0.01)
+        connecting.close()
+        await asyncio.sleep(0.01)
+        assert waited.done() or loop._completions is None  # an operation would hold the file
+        assert loop.remove_writer(sock) is False
 
 
 async def test_connect_is_under_way_when_the_task_waits(loop: Loop) -> None:

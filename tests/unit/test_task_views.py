@@ -58,7 +58,7 @@ def test_a_future_that_contains_itself_is_cut_short(loop: Loop) -> None:
 
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("make", [loopcore.Task, asyncio.Task])
-def test_a_failed_task_that_nobody_holds_is_reported_without_the_garbage_collector(
+async def test_a_failed_task_that_nobody_holds_is_reported_without_the_garbage_collector(
     loop: Loop, make: Any, debug: bool
 ) -> None:
     loop.set_debug(debug)
@@ -68,13 +68,10 @@ def test_a_failed_task_that_nobody_holds_is_reported_without_the_garbage_collect
     async def fail() -> None:
         raise ZeroDivisionError
 
-    async def main() -> None:
+    gc.disable()
+    try:
         make(fail(), loop=loop)
         await asyncio.sleep(0)
         assert reports == ["Task exception was never retrieved"]
-
-    gc.disable()
-    try:
-        loop.run_until_complete(main())
     finally:
         gc.enable()

@@ -131,26 +131,22 @@ def test_closed_loop_adds_and_removes_nothing(loop: Loop, pair: Pair) -> None:
     assert loop.remove_writer(left) is False
 
 
-def test_descriptor_of_a_transport_is_refused(loop: Loop, pair: Pair) -> None:
+async def test_descriptor_of_a_transport_is_refused(loop: Loop, pair: Pair) -> None:
     left, _ = pair
-
-    async def main() -> None:
-        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, left)
-        operations: list[Callable[[], Any]] = [
-            lambda: loop.add_reader(left, print),
-            lambda: loop.add_writer(left.fileno(), print),
-            lambda: loop.remove_reader(left),
-            lambda: loop.remove_writer(left.fileno()),
-        ]
-        for operation in operations:
-            with pytest.raises(RuntimeError, match=r"^File descriptor .+ is used by transport <.+>$"):
-                operation()
+    transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, left)
+    operations: list[Callable[[], Any]] = [
+        lambda: loop.add_reader(left, print),
+        lambda: loop.add_writer(left.fileno(), print),
+        lambda: loop.remove_reader(left),
+        lambda: loop.remove_writer(left.fileno()),
+    ]
+    for operation in operations:
         with pytest.raises(RuntimeError, match=r"^File descriptor .+ is used by transport <.+>$"):
-            await loop.sock_recv(left, 1)
-        transport.close()
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+            operation()
+    with pytest.raises(RuntimeError, match=r"^File descriptor .+ is used by transport <.+>$"):
+        await loop.sock_recv(left, 1)
+    transport.close()
+    await asyncio.sleep(0)
 
 
 @pytest.mark.loopcore_only

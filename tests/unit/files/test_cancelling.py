@@ -158,7 +158,7 @@ async def test_a_cancelled_open_leaves_nothing_open(port: FilesPort, path: Path,
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_cancelled_in_the_tick_in_which_it_was_opened(loop: Loop, port: FilesPort, path: Path) -> None:
+async def test_cancelled_in_the_tick_in_which_it_was_opened(loop: Loop, port: FilesPort, path: Path) -> None:
     before = os.listdir("/proc/self/fd")
 
     def cancel_later(operation: ops.Operation) -> int:
@@ -169,14 +169,10 @@ def test_cancelled_in_the_tick_in_which_it_was_opened(loop: Loop, port: FilesPor
 
     port.fail = cancel_later
     task = loop.create_task(files.open(path)._open())
-
-    async def main() -> None:
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert port.cancels == []
-        assert "OPEN" in port.log
-
-    loop.run_until_complete(main())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert port.cancels == []
+    assert "OPEN" in port.log
     assert os.listdir("/proc/self/fd") == before
 
 

@@ -102,24 +102,20 @@ def test_text_is_refused_with_the_way_out(wrong: str) -> None:
         files.open("x", wrong)
 
 
-def test_wrong_arguments(loop: Loop, path: Path) -> None:
+async def test_wrong_arguments(path: Path) -> None:
     with pytest.raises(TypeError):
         files.open(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         files.open(path, 3)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        async with files.open(path, "r+b") as file:
-            for wrong, error in (
-                (file.write("text"), TypeError),
-                (file.write_at(0, None), TypeError),
-                (file.readinto(b"not writable"), TypeError),
-                (file.seek(0, 9), ValueError),
-            ):
-                with pytest.raises(error):
-                    await wrong
-            with pytest.raises(ValueError, match="at least one byte"):
-                file.blocks(0)
-
-    loop.run_until_complete(main())
+    async with files.open(path, "r+b") as file:
+        for wrong, error in (
+            (file.write("text"), TypeError),
+            (file.write_at(0, None), TypeError),
+            (file.readinto(b"not writable"), TypeError),
+            (file.seek(0, 9), ValueError),
+        ):
+            with pytest.raises(error):
+                await wrong
+        with pytest.raises(ValueError, match="at least one byte"):
+            file.blocks(0)
     assert path.read_bytes() == b"one\ntwo\nthree\n"

@@ -144,7 +144,7 @@ def test_a_tick_inside_a_step_gives_the_current_task_back() -> None:
     scheduler._close_scheduler()
 
 
-def test_a_loop_whose_ticks_another_hosts_is_the_running_one_meanwhile(loop: Loop) -> None:
+async def test_a_loop_whose_ticks_another_hosts_is_the_running_one_meanwhile(loop: Loop) -> None:
     hosted: Any = loopcore.new_event_loop()
     seen: list[tuple[Any, Any]] = []
 
@@ -156,18 +156,15 @@ def test_a_loop_whose_ticks_another_hosts_is_the_running_one_meanwhile(loop: Loo
         await asyncio.sleep(0)
         look()
 
-    async def main() -> None:
-        hosted.call_soon(look)
-        task = hosted.create_task(other())
-        hosted.tick()
-        look()
-        hosted.process_events(hosted.poll_events())
-        hosted.process_ready()
-        look()
-        own = asyncio.current_task()
-        assert seen == [(hosted, None), (hosted, task), (loop, own), (hosted, task), (loop, own)]
-
-    loop.run_until_complete(main())
+    hosted.call_soon(look)
+    task = hosted.create_task(other())
+    hosted.tick()
+    look()
+    hosted.process_events(hosted.poll_events())
+    hosted.process_ready()
+    look()
+    own = asyncio.current_task()
+    assert seen == [(hosted, None), (hosted, task), (loop, own), (hosted, task), (loop, own)]
     hosted.close()
 
 

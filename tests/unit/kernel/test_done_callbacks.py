@@ -147,7 +147,7 @@ async def test_a_task_that_is_done_is_gone_before_another_steps_and_before_a_cal
     assert seen == [(True, "step"), (True, None)]
 
 
-def test_a_call_soon_that_is_set_on_one_loop_has_the_callbacks_of_its_futures(loop: Any) -> None:
+async def test_a_call_soon_that_is_set_on_one_loop_has_the_callbacks_of_its_futures(loop: Any) -> None:
     scheduled: list[Any] = []
     called: list[Any] = []
 
@@ -161,15 +161,12 @@ def test_a_call_soon_that_is_set_on_one_loop_has_the_callbacks_of_its_futures(lo
         future.set_result(None)
         await asyncio.sleep(0)
 
-    async def main() -> None:
-        await finish_one(called.append)
-        loop.call_soon = record
-        await finish_one(called.append)
-        assert scheduled.count(called.append) == 1
-        del loop.call_soon
-        await finish_one(called.append)
-
-    loop.run_until_complete(main())
+    await finish_one(called.append)
+    loop.call_soon = record
+    await finish_one(called.append)
+    assert scheduled.count(called.append) == 1
+    del loop.call_soon
+    await finish_one(called.append)
     assert scheduled.count(called.append) == 1
     assert len(called) == 3
     with pytest.raises(AttributeError):

@@ -221,30 +221,24 @@ class Value:
     """Something that can be watched."""
 
 
-def test_what_a_variable_held_goes_with_the_tick(loop: Loop) -> None:
-    left: list[Any] = []
-
+async def test_what_a_variable_held_goes_with_the_tick(loop: Loop) -> None:
     def schedule(value: Value) -> None:
         variable.set(value)
         for _ in range(3):
             loop.call_soon(int)
 
-    async def main() -> None:
-        held = Value()
-        watched = weakref.ref(held)
-        Context().run(schedule, held)
-        del held
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        gc.collect()
-        left.append(watched())
-
-    loop.run_until_complete(main())
-    assert left == [None]
+    held = Value()
+    watched = weakref.ref(held)
+    Context().run(schedule, held)
+    del held
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gc.collect()
+    assert watched() is None
 
 
 @pytest.mark.loopcore_only
-def test_what_a_variable_held_goes_with_the_tick_that_a_plugin_may_end(loop: Any) -> None:
+async def test_what_a_variable_held_goes_with_the_tick_that_a_plugin_may_end(loop: Any) -> None:
     class Budget:
         callbacks = seconds = None
 
@@ -254,7 +248,7 @@ def test_what_a_variable_held_goes_with_the_tick_that_a_plugin_may_end(loop: Any
             return Budget()
 
     loop.probes.register(Budgets(), "budgets")
-    test_what_a_variable_held_goes_with_the_tick(loop)
+    await test_what_a_variable_held_goes_with_the_tick(loop)
 
 
 async def test_callbacks_that_set_variables_in_a_row_leave_none_alive(loop: Loop) -> None:

@@ -194,7 +194,7 @@ class Yields:
         yield from self.what
 
 
-def test_bad_yields_are_errors_in_the_coroutine_and_it_may_go_on(loop: Loop) -> None:
+async def test_bad_yields_are_errors_in_the_coroutine_and_it_may_go_on(loop: Loop) -> None:
     errors: list[str] = []
 
     async def expect_error(awaitable: Any) -> None:
@@ -203,15 +203,12 @@ def test_bad_yields_are_errors_in_the_coroutine_and_it_may_go_on(loop: Loop) -> 
         except RuntimeError as error:
             errors.append(str(error))
 
-    async def main() -> None:
-        future = loop.create_future()
-        await expect_error(Yields(17))
-        await expect_error(Yields(future))
-        await expect_error(Yields(character for character in "a"))
-        await expect_error(asyncio.current_task())
-        await Yields(None, None)
-
-    loop.run_until_complete(main())
+    future = loop.create_future()
+    await expect_error(Yields(17))
+    await expect_error(Yields(future))
+    await expect_error(Yields(character for character in "a"))
+    await expect_error(asyncio.current_task())
+    await Yields(None, None)
     expected = ["bad yield: 17", "yield was used instead of yield from", "yield from for generator", "await on itself"]
     assert len(errors) == len(expected)
     for error, part in zip(errors, expected, strict=True):

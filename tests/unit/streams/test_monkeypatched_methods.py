@@ -7,23 +7,26 @@ import pytest
 
 import loopcore
 from loopcore import StreamReader
-from tests.transports.endpoints_support import run
 
 
-def test_a_transports_write_that_was_replaced_is_called(loop: asyncio.AbstractEventLoop) -> None:
+@pytest.mark.settles
+async def test_a_transports_write_that_was_replaced_is_called() -> None:
     written: list[bytes] = []
-    takes_attributes = True
 
-    async def main() -> None:
-        nonlocal takes_attributes
+    async def echo(reader: Any, writer: Any) -> None:
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+        await writer.wait_closed()
+
+    def write(data: bytes) -> None:
+        written.append(data)
+        original(data.upper())
+
+    async with await loopcore.start_server(echo, "127.0.0.1", 0) as server:
         reader, writer = await loopcore.open_connection(*server.sockets[0].getsockname())
         transport: Any = writer.transport
         original = transport.write
-
-        def write(data: bytes) -> None:
-            written.append(data)
-            original(data.upper())
-
         takes_attributes = hasattr(transport, "__dict__")
         if takes_attributes:
             writer.write(b"before ")
@@ -32,21 +35,6 @@ def test_a_transports_write_that_was_replaced_is_called(loop: asyncio.AbstractEv
             assert await reader.readexactly(12) == b"before NOTED"
         writer.close()
         await writer.wait_closed()
-
-    async def echo(reader: Any, writer: Any) -> None:
-        while data := await reader.read(100):
-            writer.write(data)
-        writer.close()
-        await writer.wait_closed()
-
-    async def serve() -> None:
-        nonlocal server
-        server = await loopcore.start_server(echo, "127.0.0.1", 0)
-        async with server:
-            await main()
-
-    server: Any = None
-    run(loop, serve())
     if not takes_attributes:
         pytest.skip("this transport takes no attributes")
     assert written == [b"noted"]

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from loopcore.sync import Closed, mpmc, select
-from tests.unit.sync.conftest import Run
 from tests.unit.sync.test_channels import cancelled, settle
 
 
 @pytest.mark.reports_errors
-def test_the_error_of_a_loser_is_reported(run: Run) -> None:
+async def test_the_error_of_a_loser_is_reported() -> None:
     reported: list[Any] = []
 
     async def fail() -> None:
@@ -20,11 +19,8 @@ def test_the_error_of_a_loser_is_reported(run: Run) -> None:
         finally:
             raise ValueError("while it was cancelled")
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
-        assert (await select(fail(), asyncio.sleep(0))).branch == 1
-
-    run(main())
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+    assert (await select(fail(), asyncio.sleep(0))).branch == 1
     assert [str(error) for error in reported] == ["while it was cancelled"]
 
 
