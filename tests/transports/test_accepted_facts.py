@@ -1,11 +1,12 @@
 """What is known of an accepted connection without asking the kernel, and what is asked."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -30,8 +31,9 @@ class Kept(asyncio.Protocol):
         self.ended.set_result(None)
 
 
-async def with_accepted(host: str, family: int, look: Callable[[Kept, socket.socket], Awaitable[None]]) -> None:
-    """Serve at `host`, connect twice, and have `look` look at the second connection and at its client."""
+@contextlib.asynccontextmanager
+async def accepted(host: str = "127.0.0.1", family: int = socket.AF_INET) -> AsyncIterator[tuple[Kept, socket.socket]]:
+    """Serve at `host`, connect twice, and yield the protocol of the second connection and its client."""
     loop = asyncio.get_running_loop()
     made: list[Kept] = []
 
@@ -47,7 +49,7 @@ async def with_accepted(host: str, family: int, look: Callable[[Kept, socket.soc
         clients.append(client)
         while len(made) < count or not hasattr(made[-1], "transport"):
             await asyncio.sleep(0)
-    await look(made[-1], clients[-1])
+    yield made[-1], clients[-1]
     for protocol in made:
         protocol.transport.close()
         await protocol.ended
@@ -65,9 +67,9 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize(("host", "family"), ADDRESSES)
-def test_names_are_the_kernels(loop: Loop, host: str, family: int) -> None:
-    async def look(accepted: Kept, client: socket.socket) -> None:
-        transport = accepted.transport
+async def test_names_are_the_kernels(host: str, family: int) -> None:
+    async with accepted(host, family) as (protocol, client):
+        transport = protocol.transport
         assert transport.get_extra_info("peername") == client.getsockname()
         assert transport.get_extra_info("sockname") == client.getpeername()
         sock = transport.get_extra_info("socket")
@@ -75,21 +77,17 @@ def test_names_are_the_kernels(loop: Loop, host: str, family: int) -> None:
         assert sock.getsockname() == client.getpeername()
         assert transport.get_extra_info("socket") is sock
 
-    loop.run_until_complete(with_accepted(host, family, look))
-
 
 @pytest.mark.parametrize(("host", "family"), ADDRESSES)
-def test_names_are_known_when_the_connection_is_lost(loop: Loop, host: str, family: int) -> None:
-    async def look(accepted: Kept, client: socket.socket) -> None:
+async def test_names_are_known_when_the_connection_is_lost(host: str, family: int) -> None:
+    async with accepted(host, family) as (protocol, client):
         ours, theirs = client.getsockname(), client.getpeername()
         client.close()
-        await accepted.ended
+        await protocol.ended
         await asyncio.sleep(0)
-        assert accepted.transport.get_extra_info("peername") == ours
-        assert accepted.transport.get_extra_info("sockname") == theirs
-        assert accepted.transport.get_extra_info("socket").fileno() == -1
-
-    loop.run_until_complete(with_accepted(host, family, look))
+        assert protocol.transport.get_extra_info("peername") == ours
+        assert protocol.transport.get_extra_info("sockname") == theirs
+        assert protocol.transport.get_extra_info("socket").fileno() == -1
 
 
 @pytest.mark.skipif(not socket.has_ipv6 or sys.platform != "linux", reason="binds IPv4's any address as IPv6")
@@ -114,38 +112,32 @@ async def test_the_any_address_of_ipv4_in_ipv6_is_no_connections_name(loop: Loop
     await server.wait_closed()
 
 
-def test_small_writes_leave_at_once_on_every_connection(loop: Loop) -> None:
-    async def look(accepted: Kept, client: socket.socket) -> None:
-        sock = accepted.transport.get_extra_info("socket")
+async def test_small_writes_leave_at_once_on_every_connection() -> None:
+    async with accepted() as (protocol, _):
+        sock = protocol.transport.get_extra_info("socket")
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
-    loop.run_until_complete(with_accepted("127.0.0.1", socket.AF_INET, look))
 
-
-def test_our_half_of_an_accepted_connection_can_be_closed(loop: Loop) -> None:
-    async def look(accepted: Kept, client: socket.socket) -> None:
+async def test_our_half_of_an_accepted_connection_can_be_closed(loop: Loop) -> None:
+    async with accepted() as (protocol, client):
         client.setblocking(False)
-        accepted.transport.write(b"all")
-        accepted.transport.write_eof()
+        protocol.transport.write(b"all")
+        protocol.transport.write_eof()
         assert await loop.sock_recv(client, 10) == b"all"
         assert await loop.sock_recv(client, 10) == b""
-        assert not accepted.transport.is_closing()
-
-    loop.run_until_complete(with_accepted("127.0.0.1", socket.AF_INET, look))
+        assert not protocol.transport.is_closing()
 
 
-def test_the_socket_of_an_accepted_connection_is_closed_once_and_with_it(loop: Loop) -> None:
-    async def look(accepted: Kept, client: socket.socket) -> None:
-        sock = accepted.transport._sock
+async def test_the_socket_of_an_accepted_connection_is_closed_once_and_with_it() -> None:
+    async with accepted() as (protocol, client):
+        sock = protocol.transport._sock
         assert isinstance(sock, socket.socket)
-        assert accepted.transport._sock is sock
-        accepted.transport.close()
-        await accepted.ended
+        assert protocol.transport._sock is sock
+        protocol.transport.close()
+        await protocol.ended
         await asyncio.sleep(0)
         assert sock.fileno() == -1
         assert client.recv(1) == b""
-
-    loop.run_until_complete(with_accepted("127.0.0.1", socket.AF_INET, look))
 
 
 def accepted_socket() -> tuple[AcceptedSocket, socket.socket]:

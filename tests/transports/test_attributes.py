@@ -112,15 +112,11 @@ async def test_what_asyncio_calls_closing_cannot_be_set(loop: Any, kind: Opened)
 
 
 @every_kind
-def test_the_name_of_a_transports_type_says_whether_it_is_tls(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
+async def test_the_name_of_a_transports_type_says_whether_it_is_tls(kind: Opened) -> None:
     """Libraries look for "SSL" in it (issue 32)."""
-
-    async def main() -> None:
-        async with kind() as transport:
-            assert ("SSL" in type(transport).__name__) is (kind is tls)
-            assert ("SSL" in transport.__class__.__name__) is (kind is tls)
-
-    run(loop, main())
+    async with kind() as transport:
+        assert ("SSL" in type(transport).__name__) is (kind is tls)
+        assert ("SSL" in transport.__class__.__name__) is (kind is tls)
 
 
 @every_kind

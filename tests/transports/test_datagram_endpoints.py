@@ -194,13 +194,9 @@ async def test_a_unix_socket_can_have_an_abstract_name() -> None:
         await server.get_protocol().seen("datagram")
 
 
-def test_debug_mode_logs_the_endpoint(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+async def test_debug_mode_logs_the_endpoint(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     loop.set_debug(True)
     caplog.set_level(logging.DEBUG, "asyncio")
-
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT):
-            pass
-
-    run(loop, main())
+    async with endpoint(DatagramRecorder(), ANY_PORT):
+        pass
     assert "Datagram endpoint local_addr=('127.0.0.1', 0)" in caplog.text

@@ -302,15 +302,13 @@ def test_what_needs_tls_is_refused_without(loop: asyncio.AbstractEventLoop, name
         run(loop, loop.connect_accepted_socket(Greeter, sock, **option))
 
 
-def test_debug_mode_says_what_is_served(loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture) -> None:
+async def test_debug_mode_says_what_is_served(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
     loop.set_debug(True)
     caplog.set_level(logging.INFO)
-
-    async def main() -> None:
-        server = await loop.create_server(Greeter, "127.0.0.1", 0)
-        await stop(server)
-
-    run(loop, main())
+    server = await loop.create_server(Greeter, "127.0.0.1", 0)
+    await stop(server)
     assert any("is serving" in message for message in caplog.messages)
 
 

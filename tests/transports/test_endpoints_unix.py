@@ -46,30 +46,22 @@ async def test_a_path_of_any_type_is_served_and_reached(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="abstract names are Linux's")
 @pytest.mark.parametrize("convert", [str, os.fsencode], ids=["text", "bytes"])
-def test_an_abstract_name_makes_no_file(
+async def test_an_abstract_name_makes_no_file(
     loop: asyncio.AbstractEventLoop, convert: Callable[[str], Any], tmp_path: Path
 ) -> None:
     name = convert(f"\0loopcore{tmp_path}")
-
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, name)
-        assert await greeting(name) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+    server = await loop.create_unix_server(Greeter, name)
+    assert await greeting(name) == b"hello"
+    await stop(server)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_stale_socket_file_is_replaced(loop: asyncio.AbstractEventLoop, path: str) -> None:
+async def test_a_stale_socket_file_is_replaced(loop: asyncio.AbstractEventLoop, path: str) -> None:
     with socket.socket(socket.AF_UNIX) as earlier:
         earlier.bind(path)
-
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, path)
-        assert await greeting(path) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+    server = await loop.create_unix_server(Greeter, path)
+    assert await greeting(path) == b"hello"
+    await stop(server)
 
 
 def test_a_file_that_is_no_socket_is_left_alone(loop: asyncio.AbstractEventLoop, path: str) -> None:

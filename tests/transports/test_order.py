@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import reset, run, settle, tcp_pair
+from tests.transports.recorder import reset, settle, tcp_pair
 from tests.transports.tls_support import Peer, client_context, connect
 
 SEEDS = range(40)
@@ -190,31 +190,25 @@ class Program:
 
 @pytest.mark.reports_errors  # OpenSSL complains of records that were cut off
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_order_is_kept_without_tls(loop: asyncio.AbstractEventLoop, seed: int) -> None:
-    async def main() -> list[str]:
-        near, far = tcp_pair()
-        far.setblocking(False)
-        with far:
-            program = Program(seed, secure=False)
-            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: program.protocol, near)
-            return await program.run(transport, far, None)
-
-    assert run(loop, main()) == []
+async def test_the_order_is_kept_without_tls(seed: int) -> None:
+    near, far = tcp_pair()
+    far.setblocking(False)
+    with far:
+        program = Program(seed, secure=False)
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: program.protocol, near)
+        assert await program.run(transport, far, None) == []
 
 
 @pytest.mark.reports_errors
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_order_is_kept_under_tls(loop: asyncio.AbstractEventLoop, seed: int) -> None:
-    async def main() -> list[str]:
-        near, far = tcp_pair()
-        with far:
-            program = Program(seed, secure=True)
-            peer = Peer(far, client_context(), server_side=False)
-            connecting = asyncio.ensure_future(connect(program.protocol, near, server_side=True))
-            await asyncio.gather(connecting, peer.handshake())
-            return await program.run(connecting.result(), far, peer)
-
-    assert run(loop, main()) == []
+async def test_the_order_is_kept_under_tls(seed: int) -> None:
+    near, far = tcp_pair()
+    with far:
+        program = Program(seed, secure=True)
+        peer = Peer(far, client_context(), server_side=False)
+        connecting = asyncio.ensure_future(connect(program.protocol, near, server_side=True))
+        await asyncio.gather(connecting, peer.handshake())
+        assert await program.run(connecting.result(), far, peer) == []
 
 
 async def test_what_comes_with_the_end_of_the_handshake_is_handled_before_the_loss() -> None:

@@ -145,18 +145,15 @@ async def test_paused_transport_leaves_the_bytes_to_the_kernel() -> None:
 
 
 @pytest.mark.loopcore_only  # asyncio always asks for 256 KiB
-def test_large_messages_arrive_in_large_pieces(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with made(pipe_pair) as (reading, writing):
-            transport, protocol = await connected(reading)
-            for count in range(1, 5):
-                put(writing, bytes(65536))  # all that a pipe holds
-                await protocol.until(lambda total=count * 65536: len(protocol.received()) == total)
-            assert protocol.events[-1] == ("data", bytes(65536))
-            transport.close()
-            await protocol.seen("lost")
-
-    run(loop, main())
+async def test_large_messages_arrive_in_large_pieces() -> None:
+    with made(pipe_pair) as (reading, writing):
+        transport, protocol = await connected(reading)
+        for count in range(1, 5):
+            put(writing, bytes(65536))  # all that a pipe holds
+            await protocol.until(lambda total=count * 65536: len(protocol.received()) == total)
+        assert protocol.events[-1] == ("data", bytes(65536))
+        transport.close()
+        await protocol.seen("lost")
 
 
 @pytest.mark.covers("ReadPipeTransport.close")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, run
+from tests.transports.recorder import Recorder
 from tests.transports.test_server import Counter, connect, serving, until
 from tests.transports.tls_support import client_context, server_context
 
@@ -34,7 +34,9 @@ async def test_connections_are_made_in_copies_of_the_context_that_started_the_se
 
 
 @pytest.mark.parametrize("over_tls", [False, True], ids=["TCP", "TLS"])
-def test_a_task_that_resumes_reading_keeps_its_context_to_itself(loop: Loop, backend_name: str, over_tls: bool) -> None:
+async def test_a_task_that_resumes_reading_keeps_its_context_to_itself(
+    loop: Loop, backend_name: str, over_tls: bool
+) -> None:
     """gh-140947, issue 33."""
     if backend_name == "asyncio" and sys.version_info < (3, 15):
         pytest.skip("before Python 3.15 the connection goes on in the context of the task that resumes reading")
@@ -57,24 +59,20 @@ def test_a_task_that_resumes_reading_keeps_its_context_to_itself(loop: Loop, bac
     tasks: list[asyncio.Task[None]] = []
     for kind in ("made", "data", "lost"):
         protocol.react[kind] = look
-
-    async def main() -> None:
-        variable.set("the server's")
-        async with serving(lambda: protocol, ssl=server_context() if over_tls else None) as server:
-            variable.set("too late")
-            _, writer = await asyncio.open_connection(
-                *server.sockets[0].getsockname(),
-                ssl=client_context() if over_tls else None,
-                server_hostname="localhost" if over_tls else None,
-            )
-            for part in (b"one", b"onetwo"):
-                writer.write(part[-3:])
-                await protocol.until(lambda part=part: protocol.received() == part)  # type: ignore[misc]
-            writer.close()
-            await writer.wait_closed()
-            await protocol.seen("lost")
-            await asyncio.gather(*tasks)
-
-    run(loop, main())
+    variable.set("the server's")
+    async with serving(lambda: protocol, ssl=server_context() if over_tls else None) as server:
+        variable.set("too late")
+        _, writer = await asyncio.open_connection(
+            *server.sockets[0].getsockname(),
+            ssl=client_context() if over_tls else None,
+            server_hostname="localhost" if over_tls else None,
+        )
+        for part in (b"one", b"onetwo"):
+            writer.write(part[-3:])
+            await protocol.until(lambda part=part: protocol.received() == part)  # type: ignore[misc]
+        writer.close()
+        await writer.wait_closed()
+        await protocol.seen("lost")
+        await asyncio.gather(*tasks)
     assert {value for _, value in found} == {"the server's"}
     assert [kind for kind, _ in found] == ["made", "data", "task", "data", "task", "lost"]

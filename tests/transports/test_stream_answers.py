@@ -64,24 +64,21 @@ async def test_what_the_protocol_keeps_stays_as_it_is(loop: Loop, size: int) -> 
     assert b"".join(kept) == b"".join(messages[2::3])
 
 
-def test_what_a_view_shows_stays_as_it_is(loop: Loop) -> None:
+async def test_what_a_view_shows_stays_as_it_is(loop: Loop) -> None:
     views: list[memoryview] = []
 
     def view(transport: Any, data: bytes) -> None:
         views.append(memoryview(data)[:3])
         transport.write(data)
 
-    async def main() -> None:
-        async with opened(Answer(view)) as (_, peer):
-            for i in range(1, 20):
-                await loop.sock_sendall(peer, bytes([i]) * 500)
-                assert await receive(peer, 500) == bytes([i]) * 500
-
-    run(loop, main())
+    async with opened(Answer(view)) as (_, peer):
+        for i in range(1, 20):
+            await loop.sock_sendall(peer, bytes([i]) * 500)
+            assert await receive(peer, 500) == bytes([i]) * 500
     assert b"".join(views) == b"".join(bytes([i]) * 3 for i in range(1, 20))
 
 
-def test_what_is_kept_takes_no_more_room_than_it_has_bytes(loop: Loop) -> None:
+async def test_what_is_kept_takes_no_more_room_than_it_has_bytes(loop: Loop) -> None:
     kept: list[bytes] = []
 
     def keep_small_ones(transport: Any, data: bytes) -> None:
@@ -92,19 +89,15 @@ def test_what_is_kept_takes_no_more_room_than_it_has_bytes(loop: Loop) -> None:
     sizes = [60_000]
     while sizes[-1] > 64:
         sizes.append(max(64, sizes[-1] // 2 + 1))  # each serves for the next
-
-    async def main() -> int:
+    tracemalloc.start()
+    try:
         async with opened(Answer(keep_small_ones)) as (_, peer):
             before = tracemalloc.get_traced_memory()[0]
             for _ in range(40):
                 for size in sizes:
                     await loop.sock_sendall(peer, bytes(size))
                     await receive(peer, 1)
-            return tracemalloc.get_traced_memory()[0] - before
-
-    tracemalloc.start()
-    try:
-        grown = run(loop, main())
+            grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
     assert len(kept) == 40
@@ -174,7 +167,7 @@ async def test_an_answer_does_not_overtake_what_was_written_to_another_before(lo
 
 @pytest.mark.loopcore_only
 @pytest.mark.parametrize("protocol_class", [Answer, AnswerFromBuffer])
-def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_class: Any) -> None:
+async def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_class: Any) -> None:
     if loop._completions is not None:
         pytest.skip("over completions a send is submitted with the next wait")
     seen: list[bytes] = []
@@ -185,14 +178,10 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_cl
         loop.call_immediate(lambda: seen.append(waiting(peers[0])))
 
     peers: list[socket.socket] = []
-
-    async def main() -> None:
-        async with opened(protocol_class(answer)) as (_, peer):
-            peers.append(peer)
-            await loop.sock_sendall(peer, b"x")
-            assert await receive(peer, 9) == b"an answer"
-
-    run(loop, main())
+    async with opened(protocol_class(answer)) as (_, peer):
+        peers.append(peer)
+        await loop.sock_sendall(peer, b"x")
+        assert await receive(peer, 9) == b"an answer"
     assert seen == [b"an answer"]
 
 

@@ -232,20 +232,16 @@ async def test_large_messages_keep_their_bytes_though_their_memory_serves_again(
 
 
 @pytest.mark.loopcore_only
-def test_bytes_that_lie_about_their_length_are_sent_as_they_are(loop: Any) -> None:
+async def test_bytes_that_lie_about_their_length_are_sent_as_they_are(loop: Any) -> None:
     class Short(bytes):
         def __len__(self) -> int:
             return 1
 
     ours, peers = socket.socketpair()
     ours.setblocking(False)
-
-    async def main() -> None:
-        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
-        transport.writelines([Short(b"abc"), Short(b"def")])
-        transport.close()
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
+    transport.writelines([Short(b"abc"), Short(b"def")])
+    transport.close()
+    await asyncio.sleep(0)
     with peers:
         assert peers.recv(100) == b"abcdef"

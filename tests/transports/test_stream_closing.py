@@ -18,7 +18,6 @@ from tests.transports.recorder import (
     receive,
     receive_all,
     reset,
-    run,
     settle,
     tcp_pair,
     unix_pair,
@@ -203,12 +202,11 @@ async def test_writing_to_a_peer_that_has_gone_loses_the_connection_in_silence(l
     assert handled.contexts == []
 
 
-def test_writes_to_a_lost_connection_are_dropped_with_a_warning_in_the_end(
-    loop: Loop, caplog: pytest.LogCaptureFixture
+async def test_writes_to_a_lost_connection_are_dropped_with_a_warning_in_the_end(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     protocol = Recorder()
-
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         async with opened(protocol) as (transport, _):
             transport.abort()
             for _ in range(4):
@@ -221,9 +219,6 @@ def test_writes_to_a_lost_connection_are_dropped_with_a_warning_in_the_end(
             await protocol.seen("lost")
             transport.write(b"x")
             assert len(caplog.records) == 2
-
-    with caplog.at_level(logging.WARNING):
-        run(loop, main())
 
 
 @pytest.mark.parametrize("make", [Recorder, BufferedRecorder])

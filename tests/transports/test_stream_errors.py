@@ -224,19 +224,15 @@ def test_closing_after_the_loop_was_closed_says_so(loop_factory: Any) -> None:
 
 
 @pytest.mark.loopcore_only
-def test_nothing_is_sent_behind_a_flush_that_has_failed(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_is_sent_behind_a_flush_that_has_failed(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     """What is large is offered at once: that would fail as well, or leave a gap."""
     loop.set_debug(True)
     caplog.set_level(logging.DEBUG, "asyncio")
     protocol = Recorder()
-
-    async def main() -> None:
-        async with opened(protocol) as (transport, _):
-            transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
-            transport.write(b"queued")
-            transport.write(bytearray(100_000))
-            await protocol.seen("lost")
-        assert isinstance(protocol.lost_with(), BrokenPipeError)
-
-    run(loop, main())
+    async with opened(protocol) as (transport, _):
+        transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
+        transport.write(b"queued")
+        transport.write(bytearray(100_000))
+        await protocol.seen("lost")
+    assert isinstance(protocol.lost_with(), BrokenPipeError)
     assert len([record for record in caplog.records if "write error" in record.message]) == 1

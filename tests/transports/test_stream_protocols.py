@@ -203,7 +203,7 @@ def test_all_callbacks_share_one_context_which_is_not_the_callers(loop: Loop, ba
     assert variable.get() == "nobody's"
 
 
-def test_tasks_started_by_callbacks_see_the_openers_context(loop: Loop) -> None:
+async def test_tasks_started_by_callbacks_see_the_openers_context(loop: Loop) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nobody's")
     protocol = Recorder()
     found: list[str] = []
@@ -213,13 +213,9 @@ def test_tasks_started_by_callbacks_see_the_openers_context(loop: Loop) -> None:
 
     tasks: list[asyncio.Task[None]] = []
     protocol.react["data"] = lambda: tasks.append(loop.create_task(look()))
-
-    async def main() -> None:
-        variable.set("the opener's")
-        async with opened(protocol) as (_, peer):
-            await loop.sock_sendall(peer, b"data")
-            await protocol.seen("data")
-            await asyncio.gather(*tasks)
-
-    run(loop, main())
+    variable.set("the opener's")
+    async with opened(protocol) as (_, peer):
+        await loop.sock_sendall(peer, b"data")
+        await protocol.seen("data")
+        await asyncio.gather(*tasks)
     assert found == ["the opener's"]

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 import loopcore
-from tests.transports.endpoints_support import echo, finish, run, stop
+from tests.transports.endpoints_support import echo, finish, stop
 from tests.transports.recorder import Handled
 
 pytestmark = pytest.mark.settles
@@ -50,14 +50,9 @@ def says(data: bytes) -> Handler:
     return handler
 
 
-def test_readline_splits_lines_and_gives_the_unfinished_last_one(
-    loop: asyncio.AbstractEventLoop, streams: ModuleType
-) -> None:
-    async def main() -> list[bytes]:
-        async with connected(streams, says(b"one\ntwo\nthr")) as (reader, _):
-            return [line async for line in reader]
-
-    assert run(loop, main()) == [b"one\n", b"two\n", b"thr"]
+async def test_readline_splits_lines_and_gives_the_unfinished_last_one(streams: ModuleType) -> None:
+    async with connected(streams, says(b"one\ntwo\nthr")) as (reader, _):
+        assert [line async for line in reader] == [b"one\n", b"two\n", b"thr"]
 
 
 async def test_readuntil_takes_a_separator_of_any_length(streams: ModuleType) -> None:
@@ -88,7 +83,7 @@ async def test_counts_larger_than_any_memory_are_counts(streams: ModuleType) -> 
         assert (caught.value.partial, caught.value.expected) == (b"12345678", 2**70)
 
 
-def test_what_a_plain_callback_raises_is_reported_and_the_connection_closed(
+async def test_what_a_plain_callback_raises_is_reported_and_the_connection_closed(
     loop: asyncio.AbstractEventLoop, streams: ModuleType
 ) -> None:
     if streams is asyncio and sys.version_info < (3, 14):
@@ -98,11 +93,8 @@ def test_what_a_plain_callback_raises_is_reported_and_the_connection_closed(
     def handler(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         raise LookupError("no handler")
 
-    async def main() -> bytes:
-        async with connected(streams, handler) as (reader, _):  # type: ignore[arg-type]
-            return await reader.read()
-
-    assert run(loop, main()) == b""
+    async with connected(streams, handler) as (reader, _):  # type: ignore[arg-type]
+        assert await reader.read() == b""
     (report,) = handled.contexts
     assert report["message"] == "Unhandled exception in client_connected_cb"
     assert isinstance(report["exception"], LookupError)
@@ -253,7 +245,7 @@ async def test_a_cancelled_read_leaves_the_data_for_the_next(
 
 
 @pytest.mark.reports_errors
-def test_an_error_of_a_handler_is_reported_and_the_server_goes_on(
+async def test_an_error_of_a_handler_is_reported_and_the_server_goes_on(
     loop: asyncio.AbstractEventLoop, streams: ModuleType
 ) -> None:
     contexts: list[dict[str, Any]] = []
@@ -266,19 +258,16 @@ def test_an_error_of_a_handler_is_reported_and_the_server_goes_on(
         writer.write(b"fine\n")
         await finish(writer)
 
-    async def main() -> None:
-        server = await streams.start_server(handler, "127.0.0.1", 0)
-        answers = []
-        for question in (b"fail\n", b"go on\n"):
-            reader, writer = await streams.open_connection(*server.sockets[0].getsockname())
-            writer.write(question)
-            answers.append(await reader.read())
-            await finish(writer)
-        assert answers == [b"", b"fine\n"]
-        server.close()
-        await server.wait_closed()
-
-    run(loop, main())
+    server = await streams.start_server(handler, "127.0.0.1", 0)
+    answers = []
+    for question in (b"fail\n", b"go on\n"):
+        reader, writer = await streams.open_connection(*server.sockets[0].getsockname())
+        writer.write(question)
+        answers.append(await reader.read())
+        await finish(writer)
+    assert answers == [b"", b"fine\n"]
+    server.close()
+    await server.wait_closed()
     # Whether the streams report it or the loop, when the task is collected, depends on the Python.
     assert all(isinstance(context["exception"], RuntimeError) for context in contexts)
 

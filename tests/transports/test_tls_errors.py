@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import BufferedRecorder, Recorder, reset, run, settle, tcp_pair, unix_pair
+from tests.transports.recorder import BufferedRecorder, Recorder, reset, settle, tcp_pair, unix_pair
 from tests.transports.tls_support import (
     Peer,
     client_context,
@@ -245,27 +245,22 @@ async def test_a_connection_that_is_cancelled_before_it_began_closes_the_socket(
         assert near.fileno() < 0
 
 
-def test_no_exception_is_left_to_complain_of(loop_factory: Any) -> None:
+async def test_no_exception_is_left_to_complain_of(loop: Any) -> None:
     """A connection that fails while nobody waits for it (a server's) reports nothing."""
-    loop = loop_factory()
     reported: list[Any] = []
     loop.set_exception_handler(lambda _, context: reported.append(context))
-
-    async def main() -> None:
-        server = await loop.create_server(Recorder, "127.0.0.1", 0, ssl=server_context())
-        with socket.socket() as client:
-            client.setblocking(False)
-            await loop.sock_connect(client, server.sockets[0].getsockname())
-            await loop.sock_sendall(client, b"GET / HTTP/1.0\r\n\r\n")
-            with contextlib.suppress(ConnectionError):
-                while await loop.sock_recv(client, 4096):
-                    pass
-        await settle(10)
-        server.close()
-        await server.wait_closed()
-        gc.collect()
-
-    run(loop, main())
+    server = await loop.create_server(Recorder, "127.0.0.1", 0, ssl=server_context())
+    with socket.socket() as client:
+        client.setblocking(False)
+        await loop.sock_connect(client, server.sockets[0].getsockname())
+        await loop.sock_sendall(client, b"GET / HTTP/1.0\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while await loop.sock_recv(client, 4096):
+                pass
+    await settle(10)
+    server.close()
+    await server.wait_closed()
+    gc.collect()
     assert not reported
 
 

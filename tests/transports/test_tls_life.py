@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, run, settle, unix_pair
+from tests.transports.recorder import Recorder, settle, unix_pair
 from tests.transports.tls_support import Peer, client_context, connect, secured, server_context, stranger_context
 
 
@@ -155,7 +155,7 @@ def descriptors() -> int:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.loopcore_only
-def test_many_connections_leave_no_descriptor_and_no_object(loop: Any) -> None:
+async def test_many_connections_leave_no_descriptor_and_no_object() -> None:
     """Through a real server, streams at both ends; counted once the first ones have warmed everything up."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -174,24 +174,21 @@ def test_many_connections_leave_no_descriptor_and_no_object(loop: Any) -> None:
     def transports() -> int:
         return sum(type(found).__name__ in ("SSLTransport", "StreamTransport") for found in gc.get_objects())
 
-    async def main() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_context())
-        address = server.sockets[0].getsockname()
-        context = client_context()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_context())
+    address = server.sockets[0].getsockname()
+    context = client_context()
+    await talk(address, context)
+    while transports():
+        await asyncio.sleep(0)
+    before = descriptors(), transports()
+    for _ in range(30):
         await talk(address, context)
-        while transports():
-            await asyncio.sleep(0)
-        before = descriptors(), transports()
-        for _ in range(30):
-            await talk(address, context)
-        while asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.sleep(0)
-        await settle()
-        assert (descriptors(), transports()) == before
-        server.close()
-        await server.wait_closed()
-
-    run(loop, main())
+    while asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.sleep(0)
+    await settle()
+    assert (descriptors(), transports()) == before
+    server.close()
+    await server.wait_closed()
 
 
 @pytest.mark.loopcore_only

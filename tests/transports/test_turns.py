@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import LoopFactory
-
 TURNS_OF_ASYNCIO = 2
 """In the first turn the poll finds the byte, after the task has run; in the second the task sees what came of it."""
 
@@ -62,8 +60,8 @@ async def settle(busy: bool) -> None:
 
 @pytest.mark.parametrize("busy", [True, False], ids=["busy", "woken"])
 @pytest.mark.parametrize("others", [0, 3])
-def test_a_byte_in_a_socket_reaches_its_protocol_in_the_turns_that_asyncio_takes(
-    loop_factory: LoopFactory, pair: tuple[socket.socket, socket.socket], busy: bool, others: int
+async def test_a_byte_in_a_socket_reaches_its_protocol_in_the_turns_that_asyncio_takes(
+    loop: asyncio.AbstractEventLoop, pair: tuple[socket.socket, socket.socket], busy: bool, others: int
 ) -> None:
     near, far = pair
 
@@ -71,91 +69,76 @@ def test_a_byte_in_a_socket_reaches_its_protocol_in_the_turns_that_asyncio_takes
         while True:
             await asyncio.sleep(0)
 
-    async def main() -> list[int]:
-        loop = asyncio.get_running_loop()
-        spinning = [loop.create_task(spin()) for _ in range(others)]
-        transport, protocol = await loop.connect_accepted_socket(Receiver, near)
-        taken: list[int] = []
-        for _ in range(5):
-            await settle(busy)
-            protocol.log.clear()
-            far.send(b"x")
-            taken.append(await turns_until(lambda: ("", "x") in protocol.log))
-        transport.close()
-        await protocol.lost
-        for task in spinning:
-            task.cancel()
-        await asyncio.gather(*spinning, return_exceptions=True)
-        return taken
-
-    assert loop_factory().run_until_complete(main()) == [TURNS_OF_ASYNCIO] * 5
+    spinning = [loop.create_task(spin()) for _ in range(others)]
+    transport, protocol = await loop.connect_accepted_socket(Receiver, near)
+    taken: list[int] = []
+    for _ in range(5):
+        await settle(busy)
+        protocol.log.clear()
+        far.send(b"x")
+        taken.append(await turns_until(lambda: ("", "x") in protocol.log))
+    transport.close()
+    await protocol.lost
+    for task in spinning:
+        task.cancel()
+    await asyncio.gather(*spinning, return_exceptions=True)
+    assert taken == [TURNS_OF_ASYNCIO] * 5
 
 
-def test_a_reader_that_is_new_is_looked_at_in_the_next_tick(
+async def test_a_reader_that_is_new_is_looked_at_in_the_next_tick(
     loop: asyncio.AbstractEventLoop, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     near, far = pair
     far.send(b"x")
     log: list[str] = []
-
-    async def main() -> int:
-        await asyncio.sleep(0.001)  # woken out of a wait, and behind a poll that is left out
-        loop.add_reader(near, lambda: log.append("read") or loop.remove_reader(near))  # type: ignore[func-returns-value]
-        return await turns_until(lambda: log)
-
-    assert loop.run_until_complete(main()) == TURNS_OF_ASYNCIO
+    await asyncio.sleep(0.001)  # woken out of a wait, and behind a poll that is left out
+    loop.add_reader(near, lambda: log.append("read") or loop.remove_reader(near))  # type: ignore[func-returns-value]
+    assert await turns_until(lambda: log) == TURNS_OF_ASYNCIO
 
 
-def test_a_reader_set_by_an_event_is_looked_at_before_the_callbacks_of_the_next_turn_but_one(
+async def test_a_reader_set_by_an_event_is_looked_at_before_the_callbacks_of_the_next_turn_but_one(
     loop: asyncio.AbstractEventLoop, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     near, far = pair
     far.send(b"x")
     ran: list[str] = []
+    done = loop.create_future()
 
-    async def main() -> None:
-        done = loop.create_future()
+    def turn(left: int) -> None:
+        ran.append("turn")
+        if left:
+            loop.call_soon(turn, left - 1)
+        else:
+            done.set_result(None)
 
-        def turn(left: int) -> None:
-            ran.append("turn")
-            if left:
-                loop.call_soon(turn, left - 1)
-            else:
-                done.set_result(None)
+    def notice() -> None:
+        ran.append("read")
+        loop.remove_reader(near)
 
-        def notice() -> None:
-            ran.append("read")
-            loop.remove_reader(near)
+    def register() -> None:
+        loop.add_reader(near, notice)
+        loop.call_soon(turn, 3)
 
-        def register() -> None:
-            loop.add_reader(near, notice)
-            loop.call_soon(turn, 3)
-
-        loop.call_later(0.001, register)
-        await done
-
-    loop.run_until_complete(main())
+    loop.call_later(0.001, register)
+    await done
     assert ran == ["turn", "read", "turn", "turn", "turn"]
 
 
-def test_the_data_of_a_new_pipe_comes_before_the_end_of_one_that_is_closed_later(
+async def test_the_data_of_a_new_pipe_comes_before_the_end_of_one_that_is_closed_later(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    async def main() -> list[tuple[str, str]]:
-        log: list[tuple[str, str]] = []
-        (far_a, near_a), (far_b, near_b) = socket.socketpair(), socket.socketpair()
-        with far_a, far_b:
-            far_a.send(b"xxx")
-            far_b.send(b"yyy")
-            first, a = await loop.connect_read_pipe(lambda: Receiver("a", log), near_a)
-            await asyncio.sleep(0.001)
-            second, b = await loop.connect_read_pipe(lambda: Receiver("b", log), near_b)
-            first.close()
-            await a.lost
-            second.close()
-            await b.lost
-        return log
-
-    assert loop.run_until_complete(main()) == [
+    log: list[tuple[str, str]] = []
+    (far_a, near_a), (far_b, near_b) = socket.socketpair(), socket.socketpair()
+    with far_a, far_b:
+        far_a.send(b"xxx")
+        far_b.send(b"yyy")
+        first, a = await loop.connect_read_pipe(lambda: Receiver("a", log), near_a)
+        await asyncio.sleep(0.001)
+        second, b = await loop.connect_read_pipe(lambda: Receiver("b", log), near_b)
+        first.close()
+        await a.lost
+        second.close()
+        await b.lost
+    assert log == [
         ("a", "made"), ("a", "xxx"), ("b", "made"), ("b", "yyy"), ("a", "lost"), ("b", "lost"),
     ]  # fmt: skip
