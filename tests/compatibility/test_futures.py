@@ -115,17 +115,13 @@ async def test_an_eager_task_begins_at_once(loop: Loop, backend_name: str) -> No
 
 
 @pytest.mark.covers("EventLoop.create_task(kwargs)")
-def test_create_task_hands_further_arguments_to_the_task(loop: Any, backend_name: str) -> None:
+async def test_create_task_hands_further_arguments_to_the_task(loop: Any, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 13, 3):
         pytest.skip("asyncio's create_task takes them since Python 3.13.3")
-
-    async def main() -> None:
-        assert loop.create_task(nothing(), eager_start=True).done()
-        later = loop.create_task(nothing(), eager_start=False)
-        assert not later.done()
-        await later
-
-    loop.run_until_complete(main())
+    assert loop.create_task(nothing(), eager_start=True).done()
+    later = loop.create_task(nothing(), eager_start=False)
+    assert not later.done()
+    await later
 
 
 @pytest.mark.covers("Task.done", "Task.cancelled", "Task.result", "Task.exception")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import run, settle
+from tests.transports.recorder import settle
 
 Loop = asyncio.AbstractEventLoop
 
@@ -55,15 +55,11 @@ async def test_a_connection_passes_its_arguments_to_getaddrinfo(loop: Loop, ques
 
 
 @pytest.mark.covers("EventLoop.create_server(family, flags)")
-def test_a_server_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
+async def test_a_server_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
     wanted = {"family": socket.AF_INET, "flags": socket.AI_PASSIVE | socket.AI_ADDRCONFIG}
-
-    async def main() -> None:
-        server = await loop.create_server(asyncio.Protocol, "localhost", 0, **wanted)
-        server.close()
-        await server.wait_closed()
-
-    run(loop, main())
+    server = await loop.create_server(asyncio.Protocol, "localhost", 0, **wanted)
+    server.close()
+    await server.wait_closed()
     (question,) = questions
     assert {name: question[name] for name in wanted} == wanted
 

@@ -235,15 +235,9 @@ def test_cancelled_callbacks_are_not_announced(loop: Any, recorder: Recorder) ->
 
 
 @pytest.mark.parametrize("eager", [False, True])
-def test_a_task_is_spawned_stepped_and_done_in_that_order(loop: Any, recorder: Recorder, eager: bool) -> None:
-    made: list[Any] = []
-
-    async def main() -> None:
-        made.append(loop.create_task(child(), eager_start=eager))
-        await made[0]
-
-    loop.run_until_complete(main())
-    (task,) = made
+async def test_a_task_is_spawned_stepped_and_done_in_that_order(loop: Any, recorder: Recorder, eager: bool) -> None:
+    task = loop.create_task(child(), eager_start=eager)
+    await task
     order = [hook.removeprefix("loopcore_task_") for hook, told in recorder.seen if told.get("task") is task]
     first = [] if eager else ["woken"]
     assert order == ["spawned", *first, "step_begin", "woken", "step_end", "step_begin", "done", "step_end"]

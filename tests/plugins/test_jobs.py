@@ -99,21 +99,17 @@ def test_another_thread_pool_is_named_by_its_representation(loop: Any, watch: Wa
         ]
 
 
-def test_a_job_that_is_cancelled_before_it_runs_is_finished_and_never_started(loop: Any, watch: Watch) -> None:
+async def test_a_job_that_is_cancelled_before_it_runs_is_finished_and_never_started(loop: Any, watch: Watch) -> None:
     gate = threading.Event()
-
-    async def main() -> None:
-        with ThreadPoolExecutor(1) as pool:
-            running = loop.run_in_executor(pool, gate.wait)
-            waiting = loop.run_in_executor(pool, int)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            await asyncio.sleep(0)  # the cancellation reaches the pool by a callback
-            gate.set()
-            await running
-
-    loop.run_until_complete(main())
+    with ThreadPoolExecutor(1) as pool:
+        running = loop.run_in_executor(pool, gate.wait)
+        waiting = loop.run_in_executor(pool, int)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await asyncio.sleep(0)  # the cancellation reaches the pool by a callback
+        gate.set()
+        await running
     ends = {job.function: job for what, job in watch.jobs() if what == "finished"}
     started = [job.function for what, job in watch.jobs() if what == "started"]
     assert started == [gate.wait]

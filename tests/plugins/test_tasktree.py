@@ -148,18 +148,14 @@ def test_what_a_task_waits_for_is_said_in_words(loop: Any) -> None:
     assert views["program"].waits_for == "sleep"
 
 
-def test_running_and_ready_tasks_wait_for_nothing(loop: Any) -> None:
-    async def program() -> dict[str, TaskView]:
-        loop.create_task(asyncio.sleep(0), name="ready")
-        task = asyncio.current_task()
-        assert running_task(loop) is task
-        assert task is not None
-        task.set_name("me")
-        views = by_name(loop)
-        await asyncio.sleep(0)
-        return views
-
-    views = loop.run_until_complete(program())
+async def test_running_and_ready_tasks_wait_for_nothing(loop: Any) -> None:
+    loop.create_task(asyncio.sleep(0), name="ready")
+    task = asyncio.current_task()
+    assert running_task(loop) is task
+    assert task is not None
+    task.set_name("me")
+    views = by_name(loop)
+    await asyncio.sleep(0)
     assert (views["me"].state, views["me"].waits_for) == ("running", "")
     assert (views["ready"].state, views["ready"].waits_for) == ("ready", "")
 

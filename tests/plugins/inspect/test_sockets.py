@@ -336,18 +336,14 @@ def test_the_socket_goes_with_the_loop(folder: Path, loopcore_factory: Any) -> N
     assert list(folder.iterdir()) == []
 
 
-def test_the_plugin_comes_and_goes_at_run_time(folder: Path, loop: Any) -> None:
+async def test_the_plugin_comes_and_goes_at_run_time(folder: Path, loop: Any) -> None:
     plugin = Inspect(ages=True)
-
-    async def program() -> None:
-        loop.probes.register(plugin)
-        assert len(list(folder.iterdir())) == 1
-        assert loop.probes.watching_handles
-        loop.probes.unregister(plugin)
-        assert list(folder.iterdir()) == []
-        assert not loop.probes.watching_handles
-
-    loop.run_until_complete(program())
+    loop.probes.register(plugin)
+    assert len(list(folder.iterdir())) == 1
+    assert loop.probes.watching_handles
+    loop.probes.unregister(plugin)
+    assert list(folder.iterdir()) == []
+    assert not loop.probes.watching_handles
 
 
 def test_the_socket_goes_with_a_process_that_never_closes_its_loop(folder: Path) -> None:

@@ -143,15 +143,11 @@ def test_the_default_registry_has_them_for_a_program_that_serves_it(loop: Any) -
 # The endpoint
 
 
-def test_an_endpoint_is_scraped_while_the_loop_stands_still(loop: Any) -> None:
+async def test_an_endpoint_is_scraped_while_the_loop_stands_still(loop: Any) -> None:
     metrics = Metrics(port=0)
-
-    async def main() -> bytes:
-        assert metrics.address is not None
-        return scrape(metrics.address)  # in the loop's thread, which it blocks
-
     loop.probes.register(metrics)
-    text = loop.run_until_complete(main())
+    assert metrics.address is not None
+    text = scrape(metrics.address)  # in the loop's thread, which it blocks
     (live,) = families(text)["loopcore_tasks_live"].samples
     assert live.value == 1
     assert "python_info" in families(text)

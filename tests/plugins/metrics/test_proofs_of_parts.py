@@ -17,7 +17,7 @@ from loopcore_plugins.metrics import record
 from loopcore_plugins.watchdog import Cause, Stall
 from tests.plugins.metrics.reading import SECONDS, Reader, above_zero, nothing, proves
 from tests.transports.recorder import Recorder as Protocol
-from tests.transports.recorder import run, settle, unix_pair
+from tests.transports.recorder import settle, unix_pair
 from tests.transports.tls_support import secured
 
 pytestmark = pytest.mark.loopcore_only
@@ -33,7 +33,7 @@ def reader(loop: Any) -> Reader:
 
 @proves("loopcore.executor.queue.length", "loopcore.executor.running", "loopcore.executor.jobs")
 @proves("loopcore.executor.queue_time", "loopcore.executor.run_time")
-def test_jobs_wait_run_and_end_by_pool(loop: Any, reader: Reader) -> None:
+async def test_jobs_wait_run_and_end_by_pool(loop: Any, reader: Reader) -> None:
     gate, inside = threading.Event(), threading.Event()
 
     def work(error: bool) -> None:
@@ -42,19 +42,15 @@ def test_jobs_wait_run_and_end_by_pool(loop: Any, reader: Reader) -> None:
         if error:
             raise ZeroDivisionError
 
-    async def main() -> list[Any]:
-        with ThreadPoolExecutor(1) as pool:
-            jobs = [loop.run_in_executor(pool, work, error) for error in (False, True, False)]
-            inside.wait()
-            jobs[-1].cancel()
-            await asyncio.sleep(0)
-            jobs.append(loop.run_in_executor(pool, int))
-            now = [reader.read(f"loopcore.executor.{name}") for name in ("running", "queue.length")]
-            gate.set()
-            await asyncio.gather(*jobs, return_exceptions=True)
-        return now
-
-    running, waiting = loop.run_until_complete(main())
+    with ThreadPoolExecutor(1) as pool:
+        jobs = [loop.run_in_executor(pool, work, error) for error in (False, True, False)]
+        inside.wait()
+        jobs[-1].cancel()
+        await asyncio.sleep(0)
+        jobs.append(loop.run_in_executor(pool, int))
+        running, waiting = (reader.read(f"loopcore.executor.{name}") for name in ("running", "queue.length"))
+        gate.set()
+        await asyncio.gather(*jobs, return_exceptions=True)
     assert (running, waiting) == ({"ThreadPoolExecutor": 1}, {"ThreadPoolExecutor": 2})
     outcomes = {"finished": 2, "failed": 1, "cancelled": 1}
     assert reader.read("loopcore.executor.jobs") == {
@@ -83,23 +79,20 @@ def test_the_default_pool_and_look_ups_of_names_are_told_apart(loop: Any, reader
 
 @proves("loopcore.transport.open", "loopcore.transport.opened", "loopcore.transport.io")
 @proves("loopcore.transport.paused", "loopcore.transport.pauses")
-def test_a_stream_is_counted_with_its_bytes_and_pauses(loop: Any, reader: Reader) -> None:
-    async def main() -> None:
-        near, far = unix_pair()
-        with far:
-            transport, protocol = await loop.connect_accepted_socket(Protocol, near)
-            await loop.sock_sendall(far, b"12345")
-            await protocol.seen("data")
-            transport.write(b"123")
-            transport.pause_reading()
-            now = [reader.read(f"loopcore.transport.{name}") for name in ("open", "paused")]
-            assert [above_zero(each) for each in now] == [{"stream": 1}, {"reading": 1}]
-            transport.resume_reading()
-            transport.pause_reading()
-            transport.close()
-            await protocol.seen("lost")
-
-    run(loop, main())
+async def test_a_stream_is_counted_with_its_bytes_and_pauses(loop: Any, reader: Reader) -> None:
+    near, far = unix_pair()
+    with far:
+        transport, protocol = await loop.connect_accepted_socket(Protocol, near)
+        await loop.sock_sendall(far, b"12345")
+        await protocol.seen("data")
+        transport.write(b"123")
+        transport.pause_reading()
+        now = [reader.read(f"loopcore.transport.{name}") for name in ("open", "paused")]
+        assert [above_zero(each) for each in now] == [{"stream": 1}, {"reading": 1}]
+        transport.resume_reading()
+        transport.pause_reading()
+        transport.close()
+        await protocol.seen("lost")
     names = ("open", "opened", "paused", "pauses", "io")
     assert [above_zero(reader.read(f"loopcore.transport.{name}")) for name in names] == [
         {}, {"stream": 1}, {}, {"reading": 2}, {"received": 5, "sent": 3},
@@ -131,7 +124,7 @@ def test_transports_are_counted_by_kind(loop: Any, reader: Reader) -> None:
 
 
 @proves("loopcore.connections")
-def test_connections_of_servers_are_counted_by_what_became_of_them(loop: Any, reader: Reader) -> None:
+async def test_connections_of_servers_are_counted_by_what_became_of_them(loop: Any, reader: Reader) -> None:
     class Doorkeeper:
         def __init__(self) -> None:
             self.seen = 0
@@ -141,21 +134,18 @@ def test_connections_of_servers_are_counted_by_what_became_of_them(loop: Any, re
             self.seen += 1
             return self.seen <= 2
 
-    async def main() -> None:
-        server = await loop.create_server(Protocol, "127.0.0.1", 0)
-        for _ in range(3):
-            client = socket.create_connection(server.sockets[0].getsockname())
-            with client:
-                client.setblocking(False)
-                client.send(b"x")
-                client.shutdown(socket.SHUT_WR)
-                with contextlib.suppress(ConnectionResetError):
-                    await loop.sock_recv(client, 1)
-        server.close()
-        await settle()
-
     loop.probes.register(Doorkeeper())
-    run(loop, main())
+    server = await loop.create_server(Protocol, "127.0.0.1", 0)
+    for _ in range(3):
+        client = socket.create_connection(server.sockets[0].getsockname())
+        with client:
+            client.setblocking(False)
+            client.send(b"x")
+            client.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                await loop.sock_recv(client, 1)
+    server.close()
+    await settle()
     assert reader.read("loopcore.connections") == {"accepted": 2, "refused": 1}
 
 

@@ -143,14 +143,10 @@ def test_a_delay_of_too_many_ticks_is_dumped(loop: Any, tmp_path: Path) -> None:
     assert facts["detail"].endswith("worked for more than 1e-09 s")
 
 
-def test_no_delay_is_dumped_below_the_limit(loop: Any, tmp_path: Path) -> None:
+async def test_no_delay_is_dumped_below_the_limit(loop: Any, tmp_path: Path) -> None:
     loop.probes.register(quiet(tmp_path, delay=3600.0))
-
-    async def program() -> None:
-        for _ in range(3000):
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(program())
+    for _ in range(3000):
+        await asyncio.sleep(0)
     written(tmp_path, 0)
 
 
@@ -212,7 +208,7 @@ def test_the_end_of_the_loop_is_dumped(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_either")
-def test_a_dump_can_be_written_in_any_thread_while_the_loop_runs(loop: Any, tmp_path: Path) -> None:
+async def test_a_dump_can_be_written_in_any_thread_while_the_loop_runs(loop: Any, tmp_path: Path) -> None:
     recorder = quiet(tmp_path)
     loop.probes.register(recorder)
 
@@ -220,10 +216,7 @@ def test_a_dump_can_be_written_in_any_thread_while_the_loop_runs(loop: Any, tmp_
         asyncio.run_coroutine_threadsafe(nothing(), loop).result(PATIENCE)  # the task waits for this thread
         return recorder.dump(str(tmp_path / "own.rec"))  # type: ignore[arg-type]
 
-    async def program() -> Path:
-        return await asyncio.to_thread(dump)
-
-    path = loop.run_until_complete(program())
+    path = await asyncio.to_thread(dump)
     recording = read(path)
     assert path == tmp_path / "own.rec"
     assert [task["state"] for task in recording.facts["tasks"]] == ["waiting"]
@@ -343,17 +336,14 @@ def test_a_recorder_is_for_one_loop(loop: Any, tmp_path: Path) -> None:
     assert named(read(recorder.dump()), "nothing", Kind.BEGIN)
 
 
-def test_a_ring_that_is_full_keeps_the_newest(loop: Any, tmp_path: Path) -> None:
+async def test_a_ring_that_is_full_keeps_the_newest(loop: Any, tmp_path: Path) -> None:
     async def last() -> None: ...
-
-    async def program() -> None:
-        for _ in range(35_000):  # each makes two records or more; a MiB has 65,536
-            await asyncio.sleep(0)
-        await loop.create_task(last())
 
     recorder = quiet(tmp_path)
     loop.probes.register(recorder)
-    loop.run_until_complete(program())
+    for _ in range(35_000):  # each makes two records or more; a MiB has 65,536
+        await asyncio.sleep(0)
+    await loop.create_task(last())
     recording = read(recorder.dump())
     assert recording.problems == []
     assert recording.dropped > 0

@@ -262,7 +262,7 @@ def test_the_facts_name_the_tasks_that_are_alive(loop: Any, tmp_path: Path) -> N
     assert [place.name.split(".")[-1] for place in recording.stacks[spawned.who]] == ["waiting"]
 
 
-def test_the_history_of_a_task_is_read_while_it_lives(loop: Any, tmp_path: Path) -> None:
+async def test_the_history_of_a_task_is_read_while_it_lives(loop: Any, tmp_path: Path) -> None:
     recorder = quiet(tmp_path)
 
     async def child() -> list[dict[str, Any]]:
@@ -271,12 +271,9 @@ def test_the_history_of_a_task_is_read_while_it_lives(loop: Any, tmp_path: Path)
         assert recorder.history(task, limit=1)[0]["what"] == "runs"
         return recorder.history(task)
 
-    async def program() -> list[dict[str, Any]]:
-        return await loop.create_task(child())
-
     assert recorder.history(object()) == []  # it records no loop
     loop.probes.register(recorder)
-    history = loop.run_until_complete(program())
+    history = await loop.create_task(child())
     what = [each["what"] for each in history if each["what"] != "was suspended in"]  # on a busy machine
     assert what == ["spawned", "runs", "woken", "runs"]
     assert {each["code"].split("<locals>.")[-1].split(" ")[0] for each in history} <= {"child", "sleep", "__sleep0"}

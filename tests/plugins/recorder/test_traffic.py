@@ -248,27 +248,24 @@ async def exchange() -> None:
     await server.wait_closed()
 
 
-def test_a_tls_connection_counts_once_with_its_encrypted_bytes(loop: Any, tmp_path: Path) -> None:
-    async def program() -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(await reader.readexactly(1000))
-            await writer.drain()
-            await reader.read()
-            writer.close()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_context())
-        address = server.sockets[0].getsockname()
-        reader, writer = await asyncio.open_connection(*address, ssl=client_context(), server_hostname="localhost")
-        writer.write(bytes(1000))
-        assert len(await reader.readexactly(1000)) == 1000
+async def test_a_tls_connection_counts_once_with_its_encrypted_bytes(loop: Any, tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(1000))
+        await writer.drain()
+        await reader.read()
         writer.close()
-        await writer.wait_closed()
-        server.close()
-        await server.wait_closed()
 
     recorder = quiet(tmp_path, connections=True)
     loop.probes.register(recorder)
-    loop.run_until_complete(program())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_context())
+    address = server.sockets[0].getsockname()
+    reader, writer = await asyncio.open_connection(*address, ssl=client_context(), server_hostname="localhost")
+    writer.write(bytes(1000))
+    assert len(await reader.readexactly(1000)) == 1000
+    writer.close()
+    await writer.wait_closed()
+    server.close()
+    await server.wait_closed()
     traffic = traffic_of(read(recorder.dump()))
     (connection,) = traffic.connections
     assert traffic.omitted == 0
@@ -276,23 +273,7 @@ def test_a_tls_connection_counts_once_with_its_encrypted_bytes(loop: Any, tmp_pa
     assert sum(move.size for move in connection.moves if move.what == "sent") > 1000
 
 
-def test_connections_that_were_open_before_are_left_out(loop: Any, tmp_path: Path) -> None:
-    async def program() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        address = server.sockets[0].getsockname()
-        old_reader, old_writer = await asyncio.open_connection(*address)
-        old_writer.write(b"a")
-        await old_reader.readexactly(1)
-        loop.probes.register(recorder)
-        for reader, writer in [(old_reader, old_writer), await asyncio.open_connection(*address)]:
-            writer.write(b"b" * 5)
-            await reader.readexactly(5)
-            writer.close()
-            await writer.wait_closed()
-        server.close()
-        await asyncio.gather(*handlers)
-        await server.wait_closed()
-
+async def test_connections_that_were_open_before_are_left_out(loop: Any, tmp_path: Path) -> None:
     handlers: list[Any] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -303,7 +284,20 @@ def test_connections_that_were_open_before_are_left_out(loop: Any, tmp_path: Pat
         await writer.wait_closed()
 
     recorder = quiet(tmp_path, connections=True)
-    loop.run_until_complete(program())
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+    old_reader, old_writer = await asyncio.open_connection(*address)
+    old_writer.write(b"a")
+    await old_reader.readexactly(1)
+    loop.probes.register(recorder)
+    for reader, writer in [(old_reader, old_writer), await asyncio.open_connection(*address)]:
+        writer.write(b"b" * 5)
+        await reader.readexactly(5)
+        writer.close()
+        await writer.wait_closed()
+    server.close()
+    await asyncio.gather(*handlers)
+    await server.wait_closed()
     (connection,) = traffic_of(read(recorder.dump())).connections
     assert [(move.what, move.size) for move in connection.moves] == [("received", 5), ("sent", 5), ("end", 0)]
 

@@ -126,16 +126,12 @@ def test_the_task_and_those_that_wait_for_it_are_named(loop: Any) -> None:
     assert len(stall.awaited_by) == 2
 
 
-def test_a_quiet_program_is_not_reported(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_quiet_program_is_not_reported(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
     watchdog = Watchdog(threshold=0.4)
     loop.probes.register(watchdog)
-
-    async def program() -> None:
-        await asyncio.sleep(1)  # idle
-        end = loop.time() + 1
-        while loop.time() < end:  # busy, in short steps
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(program())
+    await asyncio.sleep(1)  # idle
+    end = loop.time() + 1
+    while loop.time() < end:  # busy, in short steps
+        await asyncio.sleep(0)
     assert watchdog.counters()["stalls"] == 0
     assert caplog.records == []

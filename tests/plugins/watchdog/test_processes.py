@@ -63,17 +63,13 @@ def test_without_a_loop_that_runs_the_thread_ends_and_the_next_run_starts_it_aga
     assert len(finder.begun) == 1
 
 
-def test_a_watchdog_may_come_and_go_while_the_loop_runs(loop: Any) -> None:
+async def test_a_watchdog_may_come_and_go_while_the_loop_runs(loop: Any) -> None:
     watchdog, finder = Watchdog(threshold=0.1), Finder()
     loop.probes.register(finder)
-
-    async def program() -> None:
-        loop.probes.register(watchdog)
-        finder.found.wait(PATIENCE)
-        loop.probes.unregister(watchdog)
-        assert watchdog._watches == {}
-
-    loop.run_until_complete(program())
+    loop.probes.register(watchdog)
+    finder.found.wait(PATIENCE)
+    loop.probes.unregister(watchdog)
+    assert watchdog._watches == {}
     assert finder.over.wait(PATIENCE)
 
 
