@@ -72,7 +72,7 @@ def leave_running_loop() -> None:
 def endpoints_of(loop: "EventLoop") -> "Endpoints":
     from loopcore.endpoints.assembly import assemble
 
-    return assemble(loop, resolver=loop, sockops=loop, children=loop._children, files=loop._files)
+    return assemble(loop, loop, children=loop._children, files=loop._files)
 
 
 def executors_of(loop: "EventLoop") -> "Executors":

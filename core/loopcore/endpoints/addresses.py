@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from itertools import chain, zip_longest
 from typing import Any
 
-from loopcore.endpoints.needs import AddressInfo, NameResolver
-from loopcore.services.literals import numeric_info
+from loopcore.endpoints.needs import EndpointHost
+from loopcore.services.literals import AddressInfo, numeric_info
 
 
 async def resolve(
-    resolver: NameResolver,
+    host: EndpointHost,
     address: Any,
     *,
     family: int = 0,
@@ -25,11 +25,8 @@ async def resolve(
     numeric = numeric_info(address, family, kind, proto)
     if numeric is not None:
         return [numeric]
-    host, port = address[:2]
-    found: list[AddressInfo] = await resolver.getaddrinfo(
-        host, port, family=family, type=kind, proto=proto, flags=flags
-    )
-    return found
+    name, port = address[:2]
+    return await host.getaddrinfo(name, port, family=family, type=kind, proto=proto, flags=flags)
 
 
 def interleave(infos: Iterable[AddressInfo], first_family_count: int = 1) -> list[AddressInfo]:

@@ -1,7 +1,7 @@
 """The assembly of one loop's endpoints.
 
-The only module in which endpoints refer to the transport classes, and so the only one that gets the loop itself, which
-those classes need. The facade calls `assemble` once and delegates to the parts:
+Here the endpoints get the factories of their transports: apart from `loopcore.endpoints.tls`, only this module imports
+the transport classes. The facade calls `assemble` once and delegates to the parts:
 
     create_connection            endpoints.connector
     create_server                endpoints.listener
@@ -20,12 +20,12 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from loopcore.endpoints.connect import Connector
 from loopcore.endpoints.datagram import DatagramEndpoints
 from loopcore.endpoints.listen import Listener
-from loopcore.endpoints.needs import NameResolver, ProtocolFactory, SocketConnector
+from loopcore.endpoints.needs import DatagramTransportFactory, EndpointHost, ProtocolFactory, TransportFactory
 from loopcore.endpoints.opener import StreamOpener
 from loopcore.endpoints.pipes import PipeEndpoints
 from loopcore.endpoints.process import ProcessEndpoints
@@ -40,6 +40,9 @@ from loopcore.transports.opening import open_stream
 from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
 from loopcore.transports.process import ProcessTransport
 from loopcore.transports.server import Server
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
 
 
 class Endpoints(NamedTuple):
@@ -56,17 +59,13 @@ class Endpoints(NamedTuple):
     files: FileSender
 
 
-def assemble(
-    loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children, files: SendFiles
-) -> Endpoints:
-    """Return the endpoints of `loop`, which must be initialised far enough for its methods to be bound."""
-    # Any: it is an asyncio.Transport only through `__class__`, which type checkers do not see.
-    make_transport: Any = partial(open_stream, loop)
-    make_datagram_transport: Any = partial(DatagramTransport, loop)
-    tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
-    opener = StreamOpener(
-        create_future=loop.create_future, make_transport=make_transport, tls=tls, get_debug=loop.get_debug
-    )
+def assemble(host: EndpointHost, scheduler: "Scheduler", *, children: Children, files: SendFiles) -> Endpoints:
+    """Return the endpoints of the loop, which is both `host` and `scheduler`: the transports need a Scheduler."""
+    # Each is an asyncio transport only through `__class__`, which type checkers do not see.
+    make_stream = cast("TransportFactory", partial(open_stream, scheduler))
+    make_datagram_transport = cast("DatagramTransportFactory", partial(DatagramTransport, scheduler))
+    tls = Tls(scheduler, make_stream)
+    opener = StreamOpener(host, make_stream, tls)
 
     def make_server(
         sockets: list[socket.socket],
@@ -76,64 +75,28 @@ def assemble(
         backlog: int,
         after_close: Callable[[], None] | None = None,
     ) -> asyncio.AbstractServer:
-        server: asyncio.AbstractServer = Server(
-            loop,
+        return Server(
+            scheduler,
             sockets,
             protocol_factory,
             ssl_context=None if tls is None else tls.context,
             backlog=backlog,
-            make_transport=make_transport if tls is None else partial(opener.make_transport, tls=tls),
+            make_transport=make_stream if tls is None else partial(opener.make_transport, tls=tls),
             after_close=after_close,
         )
-        return server
 
+    # On Windows only a port for Windows can read and write pipes.
+    has_pipes = sys.platform != "win32" or Capability.HANDLES in scheduler.backend.capabilities
     return Endpoints(
-        connector=Connector(
-            resolver=resolver,
-            sockops=sockops,
-            opener=opener,
-            create_task=loop.create_task,
-            time=loop.time,
-            get_debug=loop.get_debug,
-        ),
-        listener=Listener(resolver=resolver, make_server=make_server, get_debug=loop.get_debug),
-        unix=UnixEndpoints(sockops=sockops, opener=opener, make_server=make_server),
+        connector=Connector(host, opener),
+        listener=Listener(host, make_server),
+        unix=UnixEndpoints(host, opener, make_server),
         opener=opener,
-        datagrams=DatagramEndpoints(
-            resolver=resolver,
-            sockops=sockops,
-            create_future=loop.create_future,
-            make_transport=make_datagram_transport,
-            get_debug=loop.get_debug,
+        datagrams=DatagramEndpoints(host, make_datagram_transport),
+        pipes=PipeEndpoints(
+            host, partial(ReadPipeTransport, scheduler), partial(WritePipeTransport, scheduler), has_pipes=has_pipes
         ),
-        pipes=assemble_pipes(loop),
-        processes=assemble_processes(loop, children),
+        processes=ProcessEndpoints(host, partial(ProcessTransport, scheduler, children), has_pipes=has_pipes),
         tls=tls,
-        files=FileSender(files=files, create_future=loop.create_future),
-    )
-
-
-def assemble_pipes(loop: Any) -> PipeEndpoints:
-    """Return `loop`'s endpoints for pipes."""
-    return PipeEndpoints(
-        create_future=loop.create_future,
-        make_reader=partial(ReadPipeTransport, loop),
-        make_writer=partial(WritePipeTransport, loop),
-        get_debug=loop.get_debug,
-        has_pipes=has_pipes(loop),
-    )
-
-
-def has_pipes(loop: Any) -> bool:
-    """Return whether `loop` can read and write pipes: on Windows only with a Windows port (Capability.HANDLES)."""
-    return sys.platform != "win32" or Capability.HANDLES in loop.backend.capabilities
-
-
-def assemble_processes(loop: Any, children: Children) -> ProcessEndpoints:
-    """Return `loop`'s endpoints for subprocesses; `children` reports when they end."""
-    return ProcessEndpoints(
-        pipes=loop,
-        make_transport=partial(ProcessTransport, loop, children),
-        get_debug=loop.get_debug,
-        has_pipes=has_pipes(loop),
+        files=FileSender(host, files),
     )

@@ -7,24 +7,18 @@ connected socket to the opener. The socket of an attempt that failed, lost or wa
 import contextlib
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from loopcore.endpoints.addresses import interleave as interleave_families
 from loopcore.endpoints.addresses import resolve
-from loopcore.endpoints.needs import (
-    AddressInfo,
-    Connection,
-    CreateTask,
-    NameResolver,
-    ProtocolFactory,
-    SocketConnector,
-)
+from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory
 from loopcore.endpoints.opener import StreamOpener, require_stream
 from loopcore.endpoints.race import race
 from loopcore.endpoints.tls import SslArgument, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger
+from loopcore.services.literals import AddressInfo
 
 
 def bind_error(error: OSError, address: object) -> OSError:
@@ -37,22 +31,9 @@ def bind_error(error: OSError, address: object) -> OSError:
 class Connector:
     """`create_connection`. Thread: the loop's own. Errors and their texts are asyncio's."""
 
-    def __init__(
-        self,
-        *,
-        resolver: NameResolver,
-        sockops: SocketConnector,
-        opener: StreamOpener,
-        create_task: CreateTask,
-        time: Callable[[], float],
-        get_debug: Callable[[], bool],
-    ) -> None:
-        self._resolver = resolver
-        self._sockops = sockops
+    def __init__(self, host: EndpointHost, opener: StreamOpener) -> None:
+        self._host = host
         self._opener = opener
-        self._create_task = create_task
-        self._time = time
-        self._get_debug = get_debug
 
     async def create_connection(
         self,
@@ -87,7 +68,7 @@ class Connector:
         if ours:
             if sock is not None:
                 raise ValueError("host/port and sock can not be specified at the same time")
-            look_up = partial(resolve, self._resolver, family=family, proto=proto, flags=flags)
+            look_up = partial(resolve, self._host, family=family, proto=proto, flags=flags)
             infos = _not_empty(await look_up((host, port)))
             local_infos = None if local_addr is None else _not_empty(await look_up(local_addr))
             if interleave:
@@ -98,7 +79,7 @@ class Connector:
         else:
             require_stream(sock)
         transport, protocol = await self._opener.open(sock, protocol_factory, tls, ours=ours)
-        if self._get_debug():
+        if self._host.get_debug():
             shown = transport.get_extra_info("socket")
             logger.debug("%r connected to %s:%r: (%r, %r)", shown, host, port, transport, protocol)
         return transport, protocol
@@ -114,7 +95,7 @@ class Connector:
         errors: list[list[OSError]] = [[] for _ in infos]
         attempts = [partial(self._connect_one, *args, local_infos) for args in zip(infos, errors, strict=True)]
         if delay is not None:
-            won = await race(attempts, delay, create_task=self._create_task, time=self._time)
+            won = await race(attempts, delay, create_task=self._host.create_task, time=self._host.time)
             if won is not None:
                 return won
         else:
@@ -140,7 +121,7 @@ class Connector:
             sock.setblocking(False)
             if local_infos is not None:
                 _bind_to_one(sock, local_infos, errors)
-            await self._sockops.sock_connect(sock, address)
+            await self._host.sock_connect(sock, address)
         except BaseException as exc:
             if sock is not None:
                 with contextlib.suppress(OSError):  # it must not hide what is raised here

@@ -7,18 +7,10 @@ the program passed in remains the program's until a transport owns it.
 
 import socket
 import sys
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from loopcore.endpoints.addresses import resolve
-from loopcore.endpoints.needs import (
-    CreateFuture,
-    DatagramConnection,
-    DatagramTransportFactory,
-    NameResolver,
-    ProtocolFactory,
-    SocketConnector,
-)
+from loopcore.endpoints.needs import DatagramConnection, DatagramTransportFactory, EndpointHost, ProtocolFactory
 from loopcore.endpoints.unix import names_a_file, remove_stale
 from loopcore.log import logger
 
@@ -35,20 +27,9 @@ _EXPECTED = (
 class DatagramEndpoints:
     """`create_datagram_endpoint`. Thread: the loop's own. Errors and their texts are asyncio's."""
 
-    def __init__(
-        self,
-        *,
-        resolver: NameResolver,
-        sockops: SocketConnector,
-        create_future: CreateFuture,
-        make_transport: DatagramTransportFactory,
-        get_debug: Callable[[], bool],
-    ) -> None:
-        self._resolver = resolver
-        self._sockops = sockops
-        self._create_future = create_future
+    def __init__(self, host: EndpointHost, make_transport: DatagramTransportFactory) -> None:
+        self._host = host
         self._make_transport = make_transport
-        self._get_debug = get_debug
 
     async def create_datagram_endpoint(
         self,
@@ -88,7 +69,7 @@ class DatagramEndpoints:
             )
             sock.setblocking(False)
         transport, protocol = await self._open(sock, protocol_factory, peer, ours=ours)
-        if self._get_debug():
+        if self._host.get_debug():
             pair = (transport, protocol)
             logger.debug("Datagram endpoint local_addr=%r remote_addr=%r created: %r", local_addr, remote_addr, pair)
         return transport, protocol
@@ -98,7 +79,7 @@ class DatagramEndpoints:
     ) -> DatagramConnection:
         try:
             protocol = protocol_factory()
-            waiter = self._create_future()
+            waiter = self._host.create_future()
             transport = self._make_transport(sock, protocol, peer, waiter=waiter)
         except BaseException:
             if ours:
@@ -132,9 +113,7 @@ class DatagramEndpoints:
                 continue
             if not (isinstance(address, tuple) and len(address) == 2):
                 raise TypeError("2-tuple is expected")
-            infos = await resolve(
-                self._resolver, address, family=family, kind=socket.SOCK_DGRAM, proto=proto, flags=flags
-            )
+            infos = await resolve(self._host, address, family=family, kind=socket.SOCK_DGRAM, proto=proto, flags=flags)
             if not infos:
                 raise OSError("getaddrinfo() returned empty list")
             for info in infos:
@@ -170,7 +149,7 @@ class DatagramEndpoints:
                     if binds:
                         sock.bind(local)
                     if has_remote and not allow_broadcast:
-                        await self._sockops.sock_connect(sock, remote)
+                        await self._host.sock_connect(sock, remote)
                 except BaseException:
                     sock.close()
                     raise

@@ -9,15 +9,16 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from loopcore.endpoints.addresses import resolve
 from loopcore.endpoints.connect import bind_error
-from loopcore.endpoints.needs import AddressInfo, NameResolver, ProtocolFactory, ServerFactory
+from loopcore.endpoints.needs import EndpointHost, ProtocolFactory, ServerFactory
 from loopcore.endpoints.opener import require_stream
 from loopcore.endpoints.tls import SslArgument, refuse_bool, refuse_tls_socket, tls_settings
 from loopcore.log import logger
+from loopcore.services.literals import AddressInfo
 
 
 async def serve(server: asyncio.AbstractServer, start_serving: bool) -> None:
@@ -34,10 +35,9 @@ async def serve(server: asyncio.AbstractServer, start_serving: bool) -> None:
 class Listener:
     """`create_server`. Thread: the loop's own. Errors and their texts are asyncio's."""
 
-    def __init__(self, *, resolver: NameResolver, make_server: ServerFactory, get_debug: Callable[[], bool]) -> None:
-        self._resolver = resolver
+    def __init__(self, host: EndpointHost, make_server: ServerFactory) -> None:
+        self._host = host
         self._make_server = make_server
-        self._get_debug = get_debug
 
     async def create_server(
         self,
@@ -87,13 +87,13 @@ class Listener:
             each.setblocking(False)
         server = self._make_server(sockets, protocol_factory, tls=tls, backlog=backlog)
         await serve(server, start_serving)
-        if self._get_debug():
+        if self._host.get_debug():
             logger.info("%r is serving", server)
         return server
 
     async def _look_up(self, hosts: Sequence[Any], port: Any, family: int, flags: int) -> list[AddressInfo]:
         """Return the rows of all hosts, each row once, in the order of the hosts."""
-        look_ups = (resolve(self._resolver, (host, port), family=family, flags=flags) for host in hosts)
+        look_ups = (resolve(self._host, (host, port), family=family, flags=flags) for host in hosts)
         found = await asyncio.gather(*look_ups)
         for host, infos in zip(hosts, found, strict=True):
             if not infos:
@@ -109,7 +109,7 @@ class Listener:
                     sock = socket.socket(family, kind, proto)
                 except OSError:
                     # The name has an address of a family that this machine does not support.
-                    if self._get_debug():
+                    if self._host.get_debug():
                         text = "create_server() failed to create socket.socket(%r, %r, %r)"
                         logger.warning(text, family, kind, proto, exc_info=True)
                     continue
@@ -123,7 +123,7 @@ class Listener:
                         raise error from None
                     # Most likely the family is disabled on this machine (bpo-30945).
                     sockets.pop().close()
-                    if self._get_debug():
+                    if self._host.get_debug():
                         logger.warning("%s", error.strerror)
             if not sockets:
                 raise OSError(f"could not bind on any address out of {[info[4] for info in infos]!r}")

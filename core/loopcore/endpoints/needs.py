@@ -1,7 +1,6 @@
-"""Protocols for what the endpoints need from services and transports, each as narrow as possible.
+"""Protocols for what the endpoints need: the loop as they use it, and what makes their transports and servers.
 
-An endpoint gets these in its constructor and never sees the loop. They are structural: the services and
-the transports match them without importing them, and a test passes in a fake of three lines.
+They are structural: the loop, the transports and the server match them without importing them.
 
 Thread: the loop's own, for everything here.
 """
@@ -9,23 +8,23 @@ Thread: the loop's own, for everything here.
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from loopcore.services.literals import AddressInfo
 
 if TYPE_CHECKING:
     from loopcore.endpoints.tls import TlsSettings
 
-AddressInfo: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
-"""Family, type, protocol, canonical name and address: one row of getaddrinfo(3)."""
+T = TypeVar("T")
 
 ProtocolFactory: TypeAlias = Callable[[], asyncio.BaseProtocol]
 Connection: TypeAlias = tuple[asyncio.Transport, Any]
 DatagramConnection: TypeAlias = tuple[asyncio.DatagramTransport, Any]
 """A transport, and the protocol that the factory returned."""
-CreateFuture: TypeAlias = Callable[[], asyncio.Future[Any]]
 
 
-class NameResolver(Protocol):
-    """getaddrinfo(3), off the loop's thread. Raises socket.gaierror."""
+class EndpointHost(Protocol):
+    """The loop as the endpoints use it. They keep none of its methods, so a method that a program replaces is used."""
 
     async def getaddrinfo(
         self,
@@ -36,37 +35,26 @@ class NameResolver(Protocol):
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> list[Any]: ...
+    ) -> list[AddressInfo]:
+        """getaddrinfo(3), off the loop's thread. Raises socket.gaierror."""
 
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """connect(2) without blocking the loop.
 
-class SocketConnector(Protocol):
-    """connect(2) without blocking the loop.
+        If it is cancelled, it stops watching `sock` before it raises, so that the caller may close the socket at once.
+        """
 
-    If it is cancelled, it stops watching `sock` before it raises, so that the caller may close
-    the socket at once.
-    """
+    async def connect_read_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]: ...
 
-    async def sock_connect(self, sock: socket.socket, address: Any) -> None: ...
+    async def connect_write_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]: ...
 
+    def create_future(self) -> asyncio.Future[Any]: ...
 
-class CallScheduler(Protocol):
-    """The part of the loop with which the TLS layer schedules its handshake and its timeouts."""
-
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> asyncio.Handle: ...
-
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle: ...
+    def create_task(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]: ...
 
     def time(self) -> float: ...
 
     def get_debug(self) -> bool: ...
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None: ...
-
-
-class CreateTask(Protocol):
-    """Starts a coroutine on the loop."""
-
-    def __call__(self, coro: Coroutine[Any, Any, Any]) -> "asyncio.Future[Any]": ...
 
 
 class TransportFactory(Protocol):
@@ -77,7 +65,7 @@ class TransportFactory(Protocol):
         sock: socket.socket,
         protocol: asyncio.BaseProtocol,
         *,
-        waiter: "asyncio.Future[Any] | None" = None,
+        waiter: asyncio.Future[Any] | None = None,
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> asyncio.Transport: ...
@@ -92,7 +80,7 @@ class DatagramTransportFactory(Protocol):
         protocol: asyncio.BaseProtocol,
         address: Any = None,
         *,
-        waiter: "asyncio.Future[Any] | None" = None,
+        waiter: asyncio.Future[Any] | None = None,
         extra: dict[str, Any] | None = None,
     ) -> asyncio.DatagramTransport: ...
 

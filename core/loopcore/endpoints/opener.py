@@ -7,10 +7,9 @@ itself.
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
 from typing import Any, Final
 
-from loopcore.endpoints.needs import Connection, CreateFuture, ProtocolFactory, TransportFactory
+from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory, TransportFactory
 from loopcore.endpoints.tls import SslArgument, Tls, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger
 
@@ -27,18 +26,10 @@ def require_stream(sock: socket.socket) -> None:
 class StreamOpener:
     """Makes transports, plain or with TLS, and waits until they are open. Thread: the loop's own."""
 
-    def __init__(
-        self,
-        *,
-        create_future: CreateFuture,
-        make_transport: TransportFactory,
-        tls: Tls,
-        get_debug: Callable[[], bool],
-    ) -> None:
-        self._create_future = create_future
+    def __init__(self, host: EndpointHost, make_transport: TransportFactory, tls: Tls) -> None:
+        self._host = host
         self._make_transport = make_transport
         self._tls = tls
-        self._get_debug = get_debug
 
     def make_transport(
         self,
@@ -46,7 +37,7 @@ class StreamOpener:
         protocol: asyncio.BaseProtocol,
         *,
         tls: TlsSettings | None,
-        waiter: "asyncio.Future[Any] | None" = None,
+        waiter: asyncio.Future[Any] | None = None,
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> asyncio.Transport:
@@ -71,7 +62,7 @@ class StreamOpener:
         try:
             sock.setblocking(False)
             protocol = protocol_factory()
-            waiter = self._create_future()
+            waiter = self._host.create_future()
             transport = self.make_transport(sock, protocol, tls=tls, waiter=waiter)
         except BaseException:
             if ours or CLOSES_PASSED_SOCKETS:
@@ -106,6 +97,6 @@ class StreamOpener:
         )
         refuse_tls_socket(sock)
         transport, protocol = await self.open(sock, protocol_factory, tls)
-        if self._get_debug():
+        if self._host.get_debug():
             logger.debug("%r handled: (%r, %r)", transport.get_extra_info("socket"), transport, protocol)
         return transport, protocol

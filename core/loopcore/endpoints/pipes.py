@@ -1,10 +1,9 @@
 """Pipes: connecting a protocol to one end of a pipe."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from loopcore.endpoints.needs import CreateFuture, ProtocolFactory
+from loopcore.endpoints.needs import EndpointHost, ProtocolFactory
 from loopcore.log import logger
 
 NO_PIPES: Final = "on Windows select(2) takes sockets only; for pipes use backend='iocp', which auto chooses"
@@ -14,26 +13,17 @@ class MakePipe(Protocol):
     """Creates the transport of one end, which owns the file from then on unless this raises."""
 
     def __call__(
-        self, pipe: Any, protocol: asyncio.BaseProtocol, *, waiter: "asyncio.Future[Any] | None" = None
+        self, pipe: Any, protocol: asyncio.BaseProtocol, *, waiter: asyncio.Future[Any] | None = None
     ) -> Any: ...
 
 
 class PipeEndpoints:
     """`connect_read_pipe` and `connect_write_pipe`. Thread: the loop's own."""
 
-    def __init__(
-        self,
-        *,
-        create_future: CreateFuture,
-        make_reader: MakePipe,
-        make_writer: MakePipe,
-        get_debug: Callable[[], bool],
-        has_pipes: bool,
-    ) -> None:
-        self._create_future = create_future
+    def __init__(self, host: EndpointHost, make_reader: MakePipe, make_writer: MakePipe, *, has_pipes: bool) -> None:
+        self._host = host
         self._make_reader = make_reader
         self._make_writer = make_writer
-        self._get_debug = get_debug
         self._has_pipes = has_pipes
 
     async def connect_read_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]:
@@ -54,13 +44,13 @@ class PipeEndpoints:
         if not self._has_pipes:
             raise NotImplementedError(NO_PIPES)
         protocol = protocol_factory()
-        waiter = self._create_future()
+        waiter = self._host.create_future()
         transport = make(pipe, protocol, waiter=waiter)
         try:
             await waiter
         except BaseException:
             transport.close()
             raise
-        if self._get_debug():
+        if self._host.get_debug():
             logger.debug("%s pipe %r connected: (%r, %r)", name, pipe, transport, protocol)
         return transport, protocol

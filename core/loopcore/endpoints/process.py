@@ -10,10 +10,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from loopcore.endpoints.needs import EndpointHost
 from loopcore.endpoints.pipes import NO_PIPES
 from loopcore.log import logger
+
+if TYPE_CHECKING:
+    from loopcore.transports.process import ProcessTransport
 
 Pipes: TypeAlias = tuple[Any, Any, Any]
 """The arguments `stdin`, `stdout` and `stderr`."""
@@ -29,26 +33,15 @@ STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
 class MakeProcess(Protocol):
     """Creates the transport of a running process, which owns the process and its pipes unless this raises."""
 
-    def __call__(self, process: "subprocess.Popen[bytes]", protocol: Any) -> Any: ...
-
-
-class PipeConnector(Protocol):
-    """Connects the pipes to the process."""
-
-    async def connect_read_pipe(self, protocol_factory: Any, pipe: Any) -> Any: ...
-
-    async def connect_write_pipe(self, protocol_factory: Any, pipe: Any) -> Any: ...
+    def __call__(self, process: "subprocess.Popen[bytes]", protocol: Any) -> "ProcessTransport": ...
 
 
 class ProcessEndpoints:
     """`subprocess_exec` and `subprocess_shell`. Thread: the loop's own. Errors are asyncio's and Popen's."""
 
-    def __init__(
-        self, *, pipes: PipeConnector, make_transport: MakeProcess, get_debug: Callable[[], bool], has_pipes: bool
-    ) -> None:
-        self._pipes = pipes
+    def __init__(self, host: EndpointHost, make_transport: MakeProcess, *, has_pipes: bool) -> None:
+        self._host = host
         self._make_transport = make_transport
-        self._get_debug = get_debug
         self._has_pipes = has_pipes
 
     def subprocess_exec(
@@ -97,11 +90,11 @@ class ProcessEndpoints:
         except BaseException:
             _give_up(process)
             raise
-        if self._get_debug():
+        if self._host.get_debug():
             logger.debug("process %r created: pid %s", args if shell else args[0], process.pid)
         try:
             if transport.has_pipes:
-                await transport.connect_pipes(self._pipes.connect_read_pipe, self._pipes.connect_write_pipe)
+                await transport.connect_pipes(self._host.connect_read_pipe, self._host.connect_write_pipe)
             await transport.open()
         except BaseException:
             transport.close()

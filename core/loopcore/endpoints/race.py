@@ -17,8 +17,6 @@ import socket
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from loopcore.endpoints.needs import CreateTask
-
 Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, socket.socket]]
 """Connects to one address: returns the socket, or raises OSError and leaves nothing open."""
 
@@ -26,7 +24,11 @@ _Task: TypeAlias = asyncio.Future[socket.socket]
 
 
 async def race(
-    attempts: Sequence[Attempt], delay: float, *, create_task: CreateTask, time: Callable[[], float]
+    attempts: Sequence[Attempt],
+    delay: float,
+    *,
+    create_task: Callable[[Coroutine[Any, Any, socket.socket]], _Task],
+    time: Callable[[], float],
 ) -> socket.socket | None:
     """Return the winner's socket, or None if every attempt failed with an OSError.
 

@@ -10,36 +10,26 @@ A transport states what it supports in `_sendfile_compatible`, as in asyncio. Th
 
 import asyncio
 from asyncio import constants
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from loopcore.endpoints.needs import CreateFuture
+from loopcore.endpoints.needs import EndpointHost
 from loopcore.services.sendfile import SendFiles, check_file
 
+if TYPE_CHECKING:
+    from loopcore.transports.stream import StreamTransport
+
 # asyncio's own constants: its transports, and those of libraries for asyncio, use them.
-_Mode: Any = constants._SendfileMode
-
-
-class FileTransport(Protocol):
-    """The additions to asyncio's transports that sending a file needs; all of loopcore's streams have them."""
-
-    _sock: Any
-    _driver: Any
-
-    def _make_empty_waiter(self) -> "asyncio.Future[None]": ...
-
-    def _reset_empty_waiter(self) -> None: ...
-
-    def _end_with_connection(self, future: "asyncio.Future[Any]") -> None: ...
+_Mode = constants._SendfileMode
 
 
 class FileSender:
     """Files over transports."""
 
-    __slots__ = ("_create_future", "_files")
+    __slots__ = ("_files", "_host")
 
-    def __init__(self, *, files: SendFiles, create_future: CreateFuture) -> None:
+    def __init__(self, host: EndpointHost, files: SendFiles) -> None:
+        self._host = host
         self._files = files
-        self._create_future = create_future
 
     async def sendfile(
         self, transport: Any, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool = True
@@ -66,7 +56,7 @@ class FileSender:
             raise RuntimeError(f"fallback is disabled and native sendfile is not supported for transport {transport!r}")
         return await self._by_writing(transport, file, offset, count)
 
-    async def _by_kernel(self, transport: Any, file: Any, offset: int, count: int | None) -> int:
+    async def _by_kernel(self, transport: "StreamTransport", file: Any, offset: int, count: int | None) -> int:
         to_resume = transport.is_reading()
         sent_before = transport._make_empty_waiter()
         try:
@@ -74,49 +64,51 @@ class FileSender:
             await sent_before
             if transport.is_closing():
                 raise ConnectionError("Connection is closed")
+            sock = transport._sock
+            assert sock is not None, "the transport is open"
             return await self._files.by_kernel(
-                transport._sock, file, offset, count, transport._end_with_connection, transport._driver.count_sent
+                sock, file, offset, count, transport._end_with_connection, transport._driver.count_sent
             )
         finally:
             transport._reset_empty_waiter()
             if to_resume:
                 transport.resume_reading()
 
-    async def _by_writing(self, transport: Any, file: Any, offset: int, count: int | None) -> int:
-        standing_in = _Reading(transport, self._create_future)
+    async def _by_writing(self, transport: asyncio.Transport, file: Any, offset: int, count: int | None) -> int:
+        fallback = _FallbackProtocol(transport, self._host)
 
         async def write(data: memoryview) -> None:
-            await standing_in.drained()
+            await fallback.drain()
             transport.write(bytes(data))
 
         try:
             return await self._files.read_and(write, file, offset, count)
         finally:
-            standing_in.leave()
+            fallback.restore()
 
 
-class _Reading(asyncio.Protocol):
+class _FallbackProtocol(asyncio.Protocol):
     """Stands in for a transport's protocol while a file is read and written: handles backpressure, receives nothing."""
 
-    def __init__(self, transport: Any, create_future: CreateFuture) -> None:
+    def __init__(self, transport: asyncio.Transport, host: EndpointHost) -> None:
         self._transport = transport
-        self._create_future = create_future
+        self._host = host
         self._protocol = transport.get_protocol()
         self._to_resume_reading = transport.is_reading()
         self._was_paused = bool(getattr(transport, "_protocol_paused", False))
         self._lost = False
         transport.pause_reading()
         transport.set_protocol(self)
-        self._writable: asyncio.Future[None] | None = create_future() if self._was_paused else None
+        self._writable: asyncio.Future[None] | None = host.create_future() if self._was_paused else None
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the transport accepts more data. Raises ConnectionError if it never will."""
         if self._transport.is_closing():
             raise ConnectionError("Connection closed by peer")
         if self._writable is not None:
             await self._writable
 
-    def leave(self) -> None:
+    def restore(self) -> None:
         """Return the transport to the program's protocol, in the state as if that protocol had been there all along."""
         paused = self._writable is not None
         if self._writable is not None:
@@ -133,7 +125,7 @@ class _Reading(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if self._writable is None:
-            self._writable = self._create_future()
+            self._writable = self._host.create_future()
 
     def resume_writing(self) -> None:
         if self._writable is not None:

@@ -9,9 +9,9 @@ the shutdown), zero or less raises ValueError.
 
 import asyncio
 import socket
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from loopcore.endpoints.needs import CallScheduler, CreateFuture, TransportFactory
+from loopcore.endpoints.needs import TransportFactory
 from loopcore.transports.tls import SSLTransport
 from loopcore.transports.tls_sending import HANDSHAKE_TIMEOUT, SHUTDOWN_TIMEOUT
 
@@ -19,6 +19,9 @@ try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
 
 SslArgument: TypeAlias = "bool | ssl.SSLContext | None"
 """asyncio's `ssl=` argument: a context; True for a client's default context; or a false value for no TLS."""
@@ -111,15 +114,8 @@ def take_unread(protocol: Any) -> tuple[bytes, bool]:
 class Tls:
     """Creates TLS transports over plain ones."""
 
-    def __init__(
-        self,
-        scheduler: CallScheduler,
-        *,
-        create_future: CreateFuture,
-        make_transport: TransportFactory,
-    ) -> None:
-        self._scheduler = scheduler
-        self._create_future = create_future
+    def __init__(self, scheduler: "Scheduler", make_transport: TransportFactory) -> None:
+        self._scheduler = scheduler  # an EndpointHost is not enough: SSLTransport needs a Scheduler
         self._make_transport = make_transport
 
     def make_transport(
@@ -128,7 +124,7 @@ class Tls:
         protocol: asyncio.BaseProtocol,
         settings: TlsSettings,
         *,
-        waiter: "asyncio.Future[Any] | None" = None,
+        waiter: asyncio.Future[Any] | None = None,
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> asyncio.Transport:
@@ -139,8 +135,7 @@ class Tls:
         """
         secured = self._secured(protocol, settings, waiter=waiter, server=server)
         self._make_transport(sock, secured, extra=extra)
-        seen: asyncio.Transport = secured
-        return seen
+        return cast("asyncio.Transport", secured)
 
     async def start_tls(
         self,
@@ -165,7 +160,7 @@ class Tls:
         if not getattr(transport, "_start_tls_compatible", False):
             raise TypeError(f"transport {transport!r} is not supported by start_tls()")
         settings = TlsSettings(sslcontext, server_side, server_hostname, ssl_handshake_timeout, ssl_shutdown_timeout)
-        waiter = self._create_future()
+        waiter = self._scheduler.create_future()
         secured = self._secured(protocol, settings, waiter=waiter, connected=True)
         # Data from the peer now belongs to the handshake, so reading is paused until `secured` has its transport:
         # the two callbacks below run in this order.
@@ -185,22 +180,20 @@ class Tls:
         finally:
             # A failed waiter keeps its exception, whose traceback keeps this frame.
             del waiter
-        seen: asyncio.Transport = secured
-        return seen
+        return cast("asyncio.Transport", secured)
 
     def _secured(
         self,
         protocol: asyncio.BaseProtocol,
         settings: TlsSettings,
         *,
-        waiter: "asyncio.Future[Any] | None",
+        waiter: asyncio.Future[Any] | None,
         connected: bool = False,
         server: Any = None,
     ) -> Any:
-        # Any: it is an asyncio.Transport through `__class__`, unseen by type checkers; the same goes for the scheduler.
-        scheduler: Any = self._scheduler
+        # Any: for type checkers an SSLTransport is neither an asyncio transport nor a protocol.
         return SSLTransport(
-            scheduler,
+            self._scheduler,
             protocol,
             settings.context or default_context(settings),
             server_side=settings.server_side,

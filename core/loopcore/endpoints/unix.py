@@ -10,20 +10,16 @@ import errno
 import os
 import socket
 import stat
-import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from loopcore.endpoints.listen import serve
-from loopcore.endpoints.needs import Connection, ProtocolFactory, ServerFactory, SocketConnector
+from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory, ServerFactory
 from loopcore.endpoints.opener import StreamOpener
 from loopcore.endpoints.tls import SslArgument, refuse_bool, tls_settings
 from loopcore.log import logger
 
 UnixPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-
-_CLEANS_UP = sys.version_info >= (3, 13)
-"""Whether the running Python's asyncio removes a server's file when the server closes."""
 
 
 class UnixEndpoints:
@@ -32,8 +28,8 @@ class UnixEndpoints:
     Both raise NotImplementedError if the socket module has no Unix sockets, as asyncio's loops do on Windows.
     """
 
-    def __init__(self, *, sockops: SocketConnector, opener: StreamOpener, make_server: ServerFactory) -> None:
-        self._sockops = sockops
+    def __init__(self, host: EndpointHost, opener: StreamOpener, make_server: ServerFactory) -> None:
+        self._host = host
         self._opener = opener
         self._make_server = make_server
 
@@ -80,13 +76,9 @@ class UnixEndpoints:
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
         start_serving: bool = True,
-        cleanup_socket: bool = _CLEANS_UP,
+        cleanup_socket: bool,
     ) -> asyncio.AbstractServer:
-        """Serve on `path`, or on a bound `sock`.
-
-        `cleanup_socket`: remove the socket's file when the server closes; as in asyncio, true by default from
-        Python 3.13 on.
-        """
+        """Serve on `path`, or on a bound `sock`; with `cleanup_socket`, remove its file when the server closes."""
         _check_platform()
         refuse_bool(ssl)
         tls = tls_settings(
@@ -113,7 +105,7 @@ class UnixEndpoints:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0)
         try:
             sock.setblocking(False)
-            await self._sockops.sock_connect(sock, path)
+            await self._host.sock_connect(sock, path)
         except BaseException:
             sock.close()
             raise
