@@ -14,7 +14,7 @@ class UsageError(LoopcoreError):
 
 
 class BackendError(LoopcoreError):
-    """A backend broke the contract of `loopcore.ports.readiness`: a bug in the backend, not in the program."""
+    """A backend broke the contract of its port (`loopcore.ports`): a bug in the backend, not in the program."""
 
 
 class BackendClosedError(BackendError):

@@ -68,7 +68,14 @@ class LoopcoreWorker(UvicornWorker):
         from loopcore.serving.member import Plan
 
         return Plan(
-            *(None, False, "uvicorn", "", 0, None, tuple(self.sockets), {}),
+            app=None,
+            factory=False,
+            server="uvicorn",
+            host="",
+            port=0,
+            uds=None,
+            sockets=tuple(self.sockets),
+            options={},
             load=self._application,
             configure=self._configure,
             at_limit=at_limit,

@@ -138,7 +138,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     _transports = part(table_of_transports)
     _executors = part(executors_of)
-    _signals = part(lambda own: Signals(own, own))
+    _signals = part(Signals)
     _faults = part(Faults)
     _asyncgens = part(AsyncGenerators)
     _origins = part(lambda own: CoroutineOrigins())

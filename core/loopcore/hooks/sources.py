@@ -23,13 +23,4 @@ joined writes at the end of a tick; the other names are those of the `loopcore_h
 READY = -1
 """In place of a source: an entry of the ready queue, whose source follows from its type."""
 
-SOON = 0
-THREADSAFE = 1
-TIMER = 2
-IO = 3
-TASK = 4
-IMMEDIATE = 5
-NEXT_TICK = 6
-MICROTASK = 7
-PHASE = 8
-FLUSH = 9
+SOON, THREADSAFE, TIMER, IO, TASK, IMMEDIATE, NEXT_TICK, MICROTASK, PHASE, FLUSH = range(len(SOURCES))

@@ -145,7 +145,7 @@ class Completions:
         if self.submitted:
             self.late.extend(self._dequeue(0.0))
 
-    def begin_at_once(self, report: Callable[[dict[str, Any]], object]) -> None:
+    def begin_after_error(self, report: Callable[[dict[str, Any]], object]) -> None:
         """After an exception has ended a run, note finished Sends: otherwise a write would wait behind one for ever."""
         try:
             self.begin()

@@ -14,7 +14,6 @@ from loopcore.log import logger
 FaultContext: TypeAlias = dict[str, Any]
 ExceptionHandler: TypeAlias = Callable[[Any, FaultContext], object]
 
-_DESTROYED = "Task was destroyed but it is pending!"
 
 _TRACEBACK_TITLES = {
     "source_traceback": "Object created at (most recent call last):",
@@ -51,11 +50,6 @@ class Faults:
 
     def call(self, context: FaultContext) -> None:
         """Report a fault, as `loop.call_exception_handler`. Only SystemExit and KeyboardInterrupt pass."""
-        if context.get("message") == _DESTROYED:
-            # In the pure build tasks are asyncio's, which report their destruction only through this message.
-            note = getattr(type(context.get("task")), "_note_destroyed", None)
-            if note is not None:
-                note(context["task"])
         if self._handler is None:
             self._report_safely(context, "Exception in default exception handler")
             return
@@ -123,7 +117,7 @@ def report_unseen(future: Any) -> None:
 
 def report_destroyed(task: Any) -> None:
     """Report a task that is destroyed before its coroutine has ended."""
-    _report_end(task, {"task": task, "message": _DESTROYED})
+    _report_end(task, {"task": task, "message": "Task was destroyed but it is pending!"})
 
 
 def _report_end(future: Any, context: FaultContext) -> None:

@@ -12,7 +12,7 @@ from asyncio import base_futures, base_tasks, constants, format_helpers
 from types import FrameType
 from typing import Any
 
-_OWN = ("loopcore.kernel.", "loopcore._native.", "loopcore._native.")
+_OWN = ("loopcore.kernel.", "loopcore._native.")
 
 
 def extract_stack() -> traceback.StackSummary:

@@ -297,7 +297,7 @@ class Future(Runnable):
     def _schedule_callbacks(self) -> None:
         first, context = self._waiter, self._waiter_context
         if first is not None:
-            self._waiter = self._waiter_context = None  # first: an allocation may run a collection, and code that looks
+            self._waiter = self._waiter_context = None  # first: an allocation may run code
             self._notify(first, context)
         callbacks = self._callback_list
         if callbacks is not None:

@@ -22,7 +22,7 @@ cdef class Handle(Runnable):
     cdef int _call(self) except -1
     cdef int _source(self) except -1
     cdef object _work(self)
-    cdef int _give_up(self) except -1
+    cdef int _discard(self) except -1
     cpdef object _report(self, object exc)
     cpdef object cancel(self)
     cpdef list _describe(self)

@@ -44,8 +44,6 @@ class HandleOwner(Protocol):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None: ...
 
-    def _timer_handle_cancelled(self, timer: "TimerHandle") -> None: ...
-
 
 class Handle(Runnable):
     """A callback that the loop will run once, unless it is cancelled first.
@@ -91,7 +89,7 @@ class Handle(Runnable):
     def _work(self) -> Any:
         return self._callback
 
-    def _give_up(self) -> None:
+    def _discard(self) -> None:
         self.cancel()  # another thread may hold the handle, and can ask whether it will ever run
 
     def _call(self) -> None:
@@ -258,7 +256,6 @@ class TimerHandle(Handle):
             return
         keeper = self._keeper
         if keeper is None:
-            self._loop._timer_handle_cancelled(self)
             Handle.cancel(self)
             return
         # As `Handle.cancel`, without calling the loop: almost every timeout ends here.

@@ -108,7 +108,7 @@ class LoopStatsSnapshot(NamedTuple):
     timers: int
     """Timers that are set now, including cancelled ones that are still in the heap."""
     timers_cancelled: int
-    """How many of `timers` are cancelled. Compiled, neither counts a timer cancelled before it was sorted in."""
+    """How many of `timers` are cancelled."""
 
     @property
     def tasks_live(self) -> int:

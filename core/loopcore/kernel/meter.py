@@ -18,7 +18,6 @@ on a loop whose own clock is simulated, except the lateness of timers.
 """
 
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from loopcore.errors import UsageError
@@ -70,6 +69,9 @@ class Measured(Protocol):
 
     def _note_slow(self, runnable: Any, seconds: float) -> None:
         """Report a slow callback."""
+
+    def _stop_measuring(self, sampler: "CallbackSampler") -> None:
+        """Measure no more with `sampler`."""
 
 
 class Measurements(NamedTuple):
@@ -364,18 +366,20 @@ class CallbackSampler(Observer):
 
     # The meters that share it
 
-    def lend(self, window: float, give_back: Callable[["Meter"], None]) -> "Meter":
-        """Return a new meter for `window`; it calls `give_back(meter)` when it is stopped."""
-        meter = Meter(self, window, give_back)
+    def lend(self, window: float) -> "Meter":
+        """Return a new meter for `window`."""
+        meter = Meter(self, window)
         self.meters.append(meter)
         self._choose_window()
         return meter
 
-    def take_back(self, meter: "Meter") -> bool:
-        """Remove `meter`. Returns whether it was the last."""
-        self.meters.remove(meter)
-        self._choose_window()
-        return not self.meters
+    def take_back(self, meter: "Meter") -> None:
+        """Remove `meter`; when it was the last, the loop stops measuring. A meter that is gone already is ignored."""
+        if meter in self.meters:
+            self.meters.remove(meter)
+            self._choose_window()
+            if not self.meters:
+                self._loop._stop_measuring(self)
 
     def _choose_window(self) -> None:
         if self.meters:
@@ -392,12 +396,11 @@ class Meter:
     shortest `window` among them. Thread: the loop's own, except `snapshot`.
     """
 
-    def __init__(self, sampler: CallbackSampler, window: float, give_back: Callable[["Meter"], None]) -> None:
+    def __init__(self, sampler: CallbackSampler, window: float) -> None:
         if not 0.0 <= window < float("inf"):
             raise UsageError(f"the window of a meter is a number of seconds, 0 or more, not {window!r}")
         self.window: float = window
         self._sampler = sampler
-        self._give_back: Callable[[Meter], None] | None = give_back
 
     def snapshot(self) -> Measurements:
         """Return the measurements so far, or up to the stop of the last meter. Thread: any; never blocks."""
@@ -405,9 +408,7 @@ class Meter:
 
     def stop(self) -> None:
         """Stop this meter; when it was the last, the loop stops measuring. Idempotent."""
-        give_back, self._give_back = self._give_back, None
-        if give_back is not None:
-            give_back(self)
+        self._sampler.take_back(self)
 
     def __enter__(self) -> "Meter":
         return self

@@ -92,7 +92,7 @@ class ObservedRunner(CallbackRunner):
             runnable._run()
         if self._observers.wants & _ENDS:
             self._observers.report(_ENDS, runnable, source)
-        runnable = None  # type: ignore[assignment]  # or a traceback keeps what ran
+        runnable = None  # type: ignore[assignment]  # a live traceback would pin it
 
 
 def run_watched(loop: "Scheduler", runnable: Runnable) -> None:

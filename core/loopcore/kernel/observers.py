@@ -29,7 +29,7 @@ class Observers:
         """The events that at least one observer wants."""
         self._made: list[tuple[object, Observer]] = []  # with the plugin
         self._present: tuple[Observer, ...] = ()
-        self._sole: Observer | None = None  # usually there is one, and it wants what is noted
+        self._sole: Observer | None = None  # the only one, which then wants all that is reported
         self._of_posts: tuple[Observer, ...] = ()  # those that want POSTED: read by other threads
         self._probes: Probes = probes
 

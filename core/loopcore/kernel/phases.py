@@ -37,12 +37,11 @@ class PhaseCallbacks:
     timeout of zero, so it is called again and again while the loop runs.
     """
 
-    __slots__ = ("_by_phase", "_once")
+    __slots__ = ("_by_phase",)
 
     def __init__(self) -> None:
-        self._by_phase: dict[str, list[Handle]] = {}
-        self._once: set[int] = set()
-        """Identities of the handles that run once; all of them are in `_by_phase`, too."""
+        self._by_phase: dict[str, list[tuple[Handle, bool]]] = {}
+        """The handles of each phase that has any, and whether each runs once."""
 
     def __bool__(self) -> bool:
         return bool(self._by_phase)
@@ -51,31 +50,22 @@ class PhaseCallbacks:
         """Run `handle` in `phase` of every tick, or `once`. Raises ValueError for a phase without callbacks."""
         if phase not in OPEN_PHASES:
             raise ValueError(f"callbacks can be attached to the phases {', '.join(OPEN_PHASES)}, not to {phase!r}")
-        self._by_phase.setdefault(phase, []).append(handle)
-        if once:
-            self._once.add(id(handle))
+        self._by_phase.setdefault(phase, []).append((handle, once))
 
     def has(self, phase: str) -> bool:
         """Return whether `phase` has a callback that is not cancelled, including one that runs once."""
-        return not all(handle.cancelled() for handle in self._by_phase.get(phase, ()))
+        return not all(handle.cancelled() for handle, _ in self._by_phase.get(phase, ()))
 
     def live(self, phase: str) -> list[Handle]:
         """Return the handles of `phase` in the order of registration; drop those that were cancelled or run once."""
-        handles = self._by_phase.get(phase)
-        if handles is None:
-            return []
-        live = [handle for handle in handles if not handle.cancelled()]
-        kept = live
-        if self._once:
-            kept = [handle for handle in live if id(handle) not in self._once]
-            self._once.difference_update(map(id, handles))
+        live = [entry for entry in self._by_phase.get(phase, ()) if not entry[0].cancelled()]
+        kept = [entry for entry in live if not entry[1]]
         if kept:
             self._by_phase[phase] = kept
         else:
-            del self._by_phase[phase]
-        return list(live)
+            self._by_phase.pop(phase, None)
+        return [handle for handle, _ in live]
 
     def clear(self) -> None:
         """Forget everything."""
         self._by_phase.clear()
-        self._once.clear()

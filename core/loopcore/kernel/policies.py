@@ -69,7 +69,7 @@ class PendingPolicy:
                 break
             loop._runner.run(runnable)
             ran += 1
-        runnable = None  # what goes with it may schedule
+        runnable = None  # dropping it may run a finalizer that schedules work
         return ran
 
     def drop(self) -> None:

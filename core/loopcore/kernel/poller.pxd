@@ -19,7 +19,7 @@ cdef class Poller:
     cdef LoopClock _clock
     cdef Py_ssize_t _skipped
     cdef double _skipping_since
-    cdef bint _rested
+    cdef bint _was_idle
 
     @cython.locals(now=double)
     cpdef bint must_poll(self) except -1

@@ -41,7 +41,7 @@ class Poller:
 
     __slots__ = (
         "backend", "readiness", "completions", "skip_ticks", "skip_time", "_port", "_clock", "_skipped",
-        "_skipping_since", "_rested",
+        "_skipping_since", "_was_idle",
     )  # fmt: skip
 
     def __init__(self, backend: Backend, clock: LoopClock) -> None:
@@ -60,7 +60,7 @@ class Poller:
         self._clock: LoopClock = clock
         self._skipped: int = 0
         self._skipping_since: float = 0.0
-        self._rested: bool = False  # the last wait began with nothing to do
+        self._was_idle: bool = False  # the last wait began with nothing to do
 
     def must_poll(self) -> bool:
         """Count a tick that has work to do; return whether it polls all the same."""
@@ -68,7 +68,7 @@ class Poller:
         if self._skipped > self.skip_ticks or (self.completions is not None and self.completions.submitted):
             return True  # submitted operations begin with the wait
         if self.readiness.is_used() if self.completions is None else self.completions.is_used:
-            return self._skipped > 1 or not self._rested or self.readiness.changed
+            return self._skipped > 1 or not self._was_idle or self.readiness.changed
         # Reading the clock can cost as much as a callback (140 ns without a user-space clock), so it is read in the
         # ticks 1, 2 and 4 without a poll and then in every eighth: long ticks are noticed at once.
         if self._skipped % _CLOCK_TICKS and self._skipped & (self._skipped - 1):
@@ -85,7 +85,7 @@ class Poller:
 
     def wait(self, timeout: float) -> list[Any]:
         """Wait for events for at most `timeout` seconds, without limit if it is negative."""
-        self._rested = timeout != 0.0
+        self._was_idle = timeout != 0.0
         self.readiness.changed = False  # before the wait: a signal handler may register a descriptor in it
         events = wait_in(self._port, None if timeout < 0.0 else timeout)
         self._skipped = 0

@@ -38,7 +38,7 @@ class Probes:
     """The implementations of `loopcore_make_observer`."""
 
     def __init__(self) -> None:
-        self._loop: Callable[[], Any] = _nobody
+        self._loop: Callable[[], Any] = _no_loop
         self.failures: dict[str, int] = {}
         """How often each plugin (by name) was removed because it raised."""
         self._lock = threading.RLock()
@@ -196,5 +196,5 @@ def as_timeout(value: Any) -> float:
     return timeout
 
 
-def _nobody() -> None:
+def _no_loop() -> None:
     """The reference to the loop while there is none."""

@@ -5,6 +5,7 @@ from loopcore.kernel.runnable cimport Runnable
 
 cdef int _READY
 cdef int _QUEUED
+cdef Py_ssize_t _LARGE_RING
 
 
 @cython.final
@@ -14,7 +15,6 @@ cdef class ReadyQueue:
     cdef Py_ssize_t _limit
     cdef Py_ssize_t _first
     cdef Py_ssize_t _count
-    cdef bint _is_large
     cdef Observers _observers
     cdef int _source
 

@@ -29,6 +29,7 @@ SMALL_RING = 64
 LARGE_RING = 1 << 16
 """Entries above which an empty ring is replaced by a small one."""
 
+_LARGE_RING = LARGE_RING
 _READY, _QUEUED = READY, QUEUED
 
 
@@ -39,7 +40,7 @@ class ReadyQueue:
     allocations. A ring that a burst made large is freed once it is empty.
     """
 
-    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_is_large", "_observers", "_source")
+    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_observers", "_source")
 
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
@@ -48,7 +49,6 @@ class ReadyQueue:
         self._limit: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0
-        self._is_large: bool = False
         self._observers: Observers | None = None
         self._source: int = _READY  # of all entries that are pushed now; READY for each its own
 
@@ -95,7 +95,7 @@ class ReadyQueue:
             self._ring[self._first] = None
             self._first = (self._first + 1) & self._mask
             self._count -= 1
-            if self._count == 0 and self._is_large:
+            if self._count == 0 and self._mask >= _LARGE_RING:
                 self._shrink()
         return cast(Runnable, runnable)  # type: ignore[no-any-return]  # a check would walk through its bases
 
@@ -116,7 +116,6 @@ class ReadyQueue:
             return  # a finalizer pushed, or shrank it, while the list was made
         self._ring = small
         self._mask = SMALL_RING - 1
-        self._is_large = False
         self._limit = self._mask if self._observers is None else -1
         self._first = 0
 
@@ -133,7 +132,7 @@ class ReadyQueue:
         """Drop all entries, which never run, and those that are pushed while entries are destroyed."""
         while self._count:
             for runnable in self.take():
-                runnable._give_up()
+                runnable._discard()
 
     def _grow(self) -> None:
         ring = self._ring
@@ -145,6 +144,5 @@ class ReadyQueue:
             return  # the ring was grown or emptied while the list was made: the caller checks again
         self._ring = grown
         self._mask = 2 * size - 1
-        self._is_large = self._mask >= LARGE_RING
         self._limit = self._mask if self._observers is None else -1
         self._first = 0

@@ -29,12 +29,11 @@ _DIRECT = not _IN_INTERPRETER and HAS_GIL
 LISTS_BY_ITSELF = _DIRECT
 """Whether compiled tasks can be in a separate list."""
 
-_tasks = asyncio_tasks
 _swap_current_task: Any = getattr(asyncio_tasks, "_swap_current_task", None)
 _add_to_awaited_by: Any = getattr(asyncio_futures, "future_add_to_awaited_by", None)
 _discard_from_awaited_by: Any = getattr(asyncio_futures, "future_discard_from_awaited_by", None)
-_running: dict[Any, Any] = _tasks._current_tasks if _DIRECT else {}  # type: ignore[attr-defined]
-_known: Any = getattr(_tasks, "_all_tasks" if sys.version_info < (3, 12) else "_scheduled_tasks", None)
+_running: dict[Any, Any] = asyncio_tasks._current_tasks if _DIRECT else {}  # type: ignore[attr-defined]
+_known: Any = getattr(asyncio_tasks, "_all_tasks" if sys.version_info < (3, 12) else "_scheduled_tasks", None)
 _numbers = count(1)
 
 
@@ -128,12 +127,12 @@ def delist(task: Any) -> None:
 
 def enlist_elsewhere(task: Any) -> None:
     """Make a compiled task visible where `LISTS_BY_ITSELF` is false."""
-    _tasks._register_task(task)
+    asyncio_tasks._register_task(task)
 
 
 def delist_elsewhere(task: Any) -> None:
     """Undo `enlist_elsewhere`."""
-    _tasks._unregister_task(task)
+    asyncio_tasks._unregister_task(task)
 
 
 class TaskSetView(set[Any]):

@@ -7,7 +7,7 @@ cdef class Runnable(Entry):
     cdef object _run(self)
     cpdef object _as_public(self)
     cdef int _source(self) except -1
-    cdef int _give_up(self) except -1
+    cdef int _discard(self) except -1
     cdef bint _takes_note(self, object result) except -1
 
 

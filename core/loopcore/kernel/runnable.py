@@ -45,7 +45,7 @@ class Runnable(Entry):
         """Return the source of this object as an entry of the ready queue (`loopcore.hooks.sources`)."""
         return _IO
 
-    def _give_up(self) -> None:
+    def _discard(self) -> None:
         """Drop what this holds until it runs: the loop is closed, so it never runs."""
 
     def _takes_note(self, result: Any) -> bool:

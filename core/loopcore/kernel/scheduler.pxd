@@ -96,7 +96,7 @@ cdef class Scheduler:
     cdef int _run_first_phases(self) except -1
     cdef list _wait(self, double timeout)
     cdef int _finish_tick(self) except -1
-    cdef int _stop_measuring(self, object sampler) except -1
+    cpdef object _stop_measuring(self, object sampler)
     cdef int _set_slow_path_flag(self, int flag, bint on) except -1
     @cython.locals(wants=int, observed=bint)
     cpdef object _note_observers(self)

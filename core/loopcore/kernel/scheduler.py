@@ -413,10 +413,6 @@ class Scheduler:
         else:
             self._ready.push(make_handle(callback, args, self, context))
 
-    def _push(self, runnable: Runnable) -> None:
-        """Put `runnable` itself on the ready queue: a task that is due, a step of a transport."""
-        self._ready.push(runnable)
-
     def _flush_this_tick(self, runnable: Runnable) -> None:
         """`_flush_soon`, which only compiled code can call, for tests."""
         self._flush_soon(runnable)
@@ -549,7 +545,7 @@ class Scheduler:
                 self._completions.begin()
         except BaseException:
             if self._completions is not None:
-                self._completions.begin_at_once(self.call_exception_handler)
+                self._completions.begin_after_error(self.call_exception_handler)
             raise
         finally:
             self._stopping = False
@@ -565,7 +561,7 @@ class Scheduler:
         self._stopping = True
 
     def _close_scheduler(self) -> None:
-        """Drop the queued callbacks, close the resources of `close_soon`, release the backend. Idempotent."""
+        """Drop the queued callbacks, close the resources of `_close_soon`, release the backend. Idempotent."""
         if self._slow_path_flags & _CLOSED:
             return
         try:
@@ -671,7 +667,7 @@ class Scheduler:
         self._check_closed()
         self._check_thread()
         sampler = CallbackSampler(self) if self._sampler is None else self._sampler
-        meter: Meter = sampler.lend(window, self._give_back)
+        meter: Meter = sampler.lend(window)
         if self._sampler is None:
             self._sampler = sampler
             self._note_observers()
@@ -680,11 +676,9 @@ class Scheduler:
                 self._poller.poll_next()  # that poll opens the first window
         return meter
 
-    def _give_back(self, meter: Meter) -> None:
-        if self._sampler is not None and self._sampler.take_back(meter):
-            self._stop_measuring(self._sampler)
-
     def _stop_measuring(self, sampler: CallbackSampler) -> None:
+        if self._sampler is not sampler:
+            return  # the loop was closed
         self._sampler = None
         sampler.pause()
         sampler.close()

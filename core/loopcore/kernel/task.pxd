@@ -48,7 +48,7 @@ cdef class Task(Future):
     cdef int _ending(self) noexcept
     cdef bint _is_new(self) noexcept
     cdef object _given_name(self)
-    cdef int _give_up(self) except -1
+    cdef int _discard(self) except -1
     cdef int _schedule_step(self) except -1
     cdef int _step(self, object context) except -1
     cdef object _take_thrown(self)

@@ -229,7 +229,7 @@ class Task(Future):
     def _given_name(self) -> Any:
         return self._name
 
-    def _give_up(self) -> None:
+    def _discard(self) -> None:
         self._public = None
 
     def _schedule_step(self) -> None:

@@ -145,7 +145,7 @@ def run_pending(loop: "Scheduler") -> int:
         if runnable is None:
             break  # a callback has run the loop itself, or closed it
         loop._runner.run_alone(runnable)
-        runnable = None  # what goes with it may schedule
+        runnable = None  # dropping it may run a finalizer that schedules work
         if loop._microtasks.pending:
             loop._runner.run_microtasks()
         if loop._unflushed > loop.flush_limit:
@@ -278,7 +278,7 @@ def run_timers(loop: "Scheduler") -> int:
             if runnable is not None:
                 loop._ready.push(runnable)
         raise
-    runnable = None  # or a traceback keeps what ran
+    runnable = None  # a live traceback would pin it
     return len(due)
 
 

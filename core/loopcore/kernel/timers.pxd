@@ -32,8 +32,6 @@ cdef class TimerHeap(TimerKeeper):
     cdef int _move_new(self) except -1
     @cython.locals(timer=TimerHandle)
     cdef int _move_reversed(self) except -1
-    @cython.locals(last=TimerHandle)
-    cdef int _settle_last(self) except -1
     @cython.locals(new=list, run=list)
     cdef int _sort_new(self) except -1
     @cython.locals(first=TimerHandle, other=TimerHandle)

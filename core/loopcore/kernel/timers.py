@@ -154,15 +154,17 @@ class TimerHeap(TimerKeeper):
                 self._move_reversed()
             except MemoryError:
                 self._new.reverse()
-                self._settle_last()
                 raise
         self._new_limit = 2 * _COMPACT_ABOVE
 
     def _move_reversed(self) -> None:
         while self._new:
-            timer = self._new[len(self._new) - 1]
-            self._heap.append(timer)  # first: if memory is short, no timer is lost
-            self._new.pop()
+            timer = self._new.pop()
+            try:
+                self._heap.append(timer)
+            except MemoryError:
+                self._new.append(timer)  # there is room
+                raise
             if timer._cancelled:
                 self._heap.pop()
                 timer._keeper = None
@@ -170,14 +172,6 @@ class TimerHeap(TimerKeeper):
             else:
                 self._rise(timer, len(self._heap) - 1)
             del timer
-
-    def _settle_last(self) -> None:
-        """Repair the heap after a failed move: its last timer may still be in `_new`, or not sifted up."""
-        if self._heap:
-            last = self._heap.pop()
-            if not self._new or self._new[0] is not last:
-                self._heap.append(last)
-                self._rise(last, len(self._heap) - 1)
 
     def _sort_new(self) -> None:
         new: list[TimerHandle] = self._new

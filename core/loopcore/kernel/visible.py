@@ -26,12 +26,14 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore._native.asyncio_task import Task as AsyncioTask
     from cython.cimports.loopcore._native.interpreter import copy_context
+    from cython.cimports.loopcore.kernel.future import as_public
     from cython.cimports.loopcore.kernel.task import make_step
     from cython.cimports.loopcore.kernel.visible import begin
 else:
     from asyncio import Task as AsyncioTask
 
     from loopcore._native.interpreter import copy_context
+    from loopcore.kernel.future import as_public
     from loopcore.kernel.task import make_step
 
     def begin(task: "Task", coro: Any, name: Any, context: Context | None) -> None:
@@ -178,7 +180,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
     @property
     def _fut_waiter(self) -> Any:
         waiter = self._step._fut_waiter
-        return public_of(waiter) if isinstance(waiter, Step) else waiter
+        return as_public(waiter) if isinstance(waiter, Step) else waiter
 
     @property
     def _must_cancel(self) -> bool:
@@ -266,11 +268,6 @@ def wait_for(task: Any) -> Generator[Any, None, Any]:
     if not task.done():
         raise RuntimeError("await wasn't used with future")
     return task.result()
-
-
-def public_of(step: Step) -> Any:
-    """Return the task whose step this is, or the step itself if it is done."""
-    return step if step._public is None else step._public
 
 
 def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Task:

@@ -68,7 +68,7 @@ class Call(Future):
         if self._asked:
             if self.purpose and error is not None and getattr(error, "errno", None) not in CALLED_OFF:
                 self.get_loop().call_exception_handler(
-                    {"message": f"{self.purpose} failed, and who waited was cancelled", "exception": error}
+                    {"message": f"{self.purpose} failed after its waiter was cancelled", "exception": error}
                 )
             Future.cancel(self, self._reason)
         elif error is not None:

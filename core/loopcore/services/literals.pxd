@@ -1,10 +1,9 @@
 cimport cython
 
-from loopcore.services.socket_future cimport ImmediateResult, immediate_result
 
 cdef dict _KINDS
-cdef object _ASK_NOBODY
-cdef object _OF_CONSEQUENCE
+cdef object _NUMERIC_ONLY
+cdef object _RELEVANT_FLAGS
 cdef object _ANY
 cdef object _IPV4
 cdef object _IPV6
@@ -16,4 +15,3 @@ cpdef object numeric_host(object host, object family)
 cpdef object numeric_info(object address, object family, object kind, object proto)
 @cython.locals(known=tuple, numbers=bint)
 cpdef list resolve_literal(object host, object port, object family, object kind, object proto, object flags)
-cpdef ImmediateResult settle_literal(object host, object port, object family, object kind, object proto, object flags)

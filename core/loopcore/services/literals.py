@@ -9,13 +9,11 @@ import socket
 from socket import AF_INET, AF_INET6, AF_UNSPEC, SOCK_DGRAM, SOCK_STREAM
 from typing import Any, TypeAlias
 
-from loopcore.services.socket_future import ImmediateResult, immediate_result
-
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
 # Plain numbers: combining the flags of `socket`, which are enumerations, costs as much as the answer.
-_ASK_NOBODY = int(socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
-_OF_CONSEQUENCE = ~(_ASK_NOBODY | int(socket.AI_PASSIVE))
+_NUMERIC_ONLY = int(socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
+_RELEVANT_FLAGS = ~(_NUMERIC_ONLY | int(socket.AI_PASSIVE))
 """Flags that may change the answer for a literal address."""
 _ANY = int(AF_UNSPEC)
 _IPV4 = int(AF_INET)
@@ -83,7 +81,7 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
     A missing host (the wildcard or loopback addresses) counts as a literal.
     """
     numbers = isinstance(family, int) and isinstance(kind, int) and isinstance(proto, int) and isinstance(flags, int)
-    if numbers and type(port) is int and 0 <= port <= 0xFFFF and (flags == 0 or not flags & _OF_CONSEQUENCE):
+    if numbers and type(port) is int and 0 <= port <= 0xFFFF and (flags == 0 or not flags & _RELEVANT_FLAGS):
         if family in (_ANY, _IPV4) and is_ipv4(host):
             known = _KINDS.get(kind)
             if known is not None and (proto == 0 or proto == known[1]):
@@ -94,12 +92,6 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
     if not numbers or flags & socket.AI_CANONNAME:
         return None  # left to the look-up, which raises; a canonical name may need one, depending on the C library
     try:
-        return socket.getaddrinfo(host, port, family, kind, proto, flags | _ASK_NOBODY)  # type: ignore[return-value]
+        return socket.getaddrinfo(host, port, family, kind, proto, flags | _NUMERIC_ONLY)  # type: ignore[return-value]
     except (OSError, ValueError, TypeError, OverflowError):
         return None
-
-
-def settle_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> ImmediateResult | None:
-    """Return the answer of `resolve_literal` as an awaitable, or None if a look-up is needed."""
-    answer = resolve_literal(host, port, family, kind, proto, flags)
-    return None if answer is None else immediate_result(answer)

@@ -11,11 +11,11 @@ import asyncio
 import functools
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from loopcore.log import logger
-from loopcore.services.literals import AddressInfo, settle_literal
+from loopcore.services.literals import AddressInfo, resolve_literal
 
 _NUMERIC_NAMES = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
 
@@ -40,7 +40,7 @@ class Resolver:
     def __init__(self, host: ResolverHost) -> None:
         self._host = host
 
-    def getaddrinfo(
+    async def getaddrinfo(
         self,
         host: bytes | str | None,
         port: bytes | str | int | None,
@@ -48,15 +48,16 @@ class Resolver:
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> Awaitable[list[AddressInfo]]:
-        """Return an awaitable of the result or exception of `socket.getaddrinfo`; it must be awaited at once."""
-        answer = settle_literal(host, port, family, type, proto, flags)
-        return self._look_up(host, port, family, type, proto, flags) if answer is None else answer
-
-    async def _look_up(self, *question: Any) -> list[AddressInfo]:
+    ) -> list[AddressInfo]:
+        """Return the result of `socket.getaddrinfo`; for numeric addresses, without a thread."""
+        answer = resolve_literal(host, port, family, type, proto, flags)
+        if answer is not None:
+            return answer
         look_up = self._timed(socket.getaddrinfo) if self._host.get_debug() else socket.getaddrinfo
-        answer: list[AddressInfo] = await self._host.run_in_executor(None, look_up, *question)
-        return answer
+        found: list[AddressInfo] = await self._host.run_in_executor(
+            None, look_up, host, port, family, type, proto, flags
+        )
+        return found
 
     async def getnameinfo(self, sockaddr: tuple[Any, ...], flags: int = 0) -> tuple[str, str]:
         """Return the result of `socket.getnameinfo`; if `flags` asks for numbers only, without a thread."""

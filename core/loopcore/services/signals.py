@@ -24,9 +24,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from loopcore.kernel.handle import Handle
+from loopcore.kernel.handle import Handle, HandleOwner
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
+from loopcore.kernel.ready import ReadyQueue
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
 
@@ -34,19 +35,18 @@ DRAIN_SIZE = 65536
 """Bytes read at once: the capacity of the pipe, so that one read empties it."""
 
 RUNS_LISTEN: Final = sys.platform == "win32"
-"""Whether a run must listen for signals without handlers, too; elsewhere `begin_run` and `end_run` do nothing."""
+"""Whether a run must listen for signals without handlers, too: between `begin_run` and `end_run`."""
 
 _HAS_PIPES = sys.platform != "win32"
 """Whether the backends of this platform can watch a pipe."""
 
 
-class SignalHost(Protocol):
+class SignalHost(HandleOwner, Protocol):
     """The loop as this module uses it."""
 
     _readiness: Readiness
+    _ready: ReadyQueue
     probes: Probes
-
-    def _push(self, runnable: Runnable) -> None: ...
 
 
 class _Channel(Runnable):
@@ -97,11 +97,10 @@ class _Channel(Runnable):
 class Signals:
     """The signal handlers of one loop. Thread: the main one only."""
 
-    __slots__ = ("_channel", "_handlers", "_host", "_is_kept", "_loop")
+    __slots__ = ("_channel", "_handlers", "_host", "_is_kept")
 
-    def __init__(self, host: SignalHost, loop: Any) -> None:
+    def __init__(self, host: SignalHost) -> None:
         self._host = host
-        self._loop = loop  # passed on to the handles, which belong to it; not used here
         self._handlers: dict[int, Handle] = {}
         self._channel: _Channel | None = None
         self._is_kept = False  # for a run of the loop, also without handlers
@@ -116,7 +115,7 @@ class Signals:
             raise TypeError("coroutines cannot be used with add_signal_handler()")
         check_signal(sig)
         self._open_channel()
-        self._handlers[sig] = Handle(callback, args, self._loop, None)
+        self._handlers[sig] = Handle(callback, args, self._host, None)
         try:
             signal.signal(sig, _do_nothing)
             if sys.platform != "win32":
@@ -146,22 +145,21 @@ class Signals:
         return True
 
     def begin_run(self) -> None:
-        """On Windows, make every signal end the loop's wait during a run; otherwise none does there.
+        """Make every signal end the loop's wait during a run. Only called on Windows, where otherwise none does.
 
         CPython's handlers run in the main thread, as soon as it runs Python code; on Windows Ctrl-C arrives in a
         separate thread and interrupts no call. Does nothing outside the main thread, or if the program has set a
         wake-up descriptor.
         """
-        if sys.platform == "win32":
-            try:
-                before = signal.set_wakeup_fd(-1)
-                if before == -1:
-                    self._open_channel()
-                    self._is_kept = True
-                else:
-                    signal.set_wakeup_fd(before)
-            except (ValueError, RuntimeError):
-                pass  # not the main thread, which alone receives signals
+        try:
+            before = signal.set_wakeup_fd(-1)
+            if before == -1:
+                self._open_channel()
+                self._is_kept = True
+            else:
+                signal.set_wakeup_fd(before)
+        except (ValueError, RuntimeError):
+            pass  # not the main thread, which alone receives signals
 
     def end_run(self) -> None:
         """Undo `begin_run`. The channel stays for the next run: on Windows a socket pair takes a handshake."""
@@ -180,10 +178,10 @@ class Signals:
                 self.remove(sig)
             return
         warnings.warn(
-            f"Closing the loop {self._loop!r} on interpreter shutdown stage, skipping signal handlers removal",
+            f"Closing the loop {self._host!r} on interpreter shutdown stage, skipping signal handlers removal",
             ResourceWarning,
             stacklevel=2,
-            source=self._loop,
+            source=self._host,
         )
         self._handlers.clear()
 
@@ -204,8 +202,8 @@ class Signals:
         if handle.cancelled():
             self.remove(number)
         else:
-            self._host.probes.cold("loopcore_signal", loop=self._loop, signum=number)
-            self._host._push(handle)
+            self._host.probes.cold("loopcore_signal", loop=self._host, signum=number)
+            self._host._ready.push(handle)
 
     def _open_channel(self) -> None:
         channel = self._channel or _Channel(self._deliver)

@@ -10,12 +10,6 @@ cdef int _CALL, _RECV, _RECV_INTO, _ACCEPT
 cdef int _READING, _WRITING
 
 
-@cython.final
-@cython.freelist(16)
-cdef class ImmediateResult:
-    cdef object _result
-
-
 cdef class Sweeper(Runnable):
     cdef Scheduler _scheduler
 
@@ -41,9 +35,6 @@ cdef class SocketFuture(Future):
     cdef object _leave(self)
     cdef bint _cancel(self, object msg) except -1
 
-
-@cython.locals(done=ImmediateResult)
-cpdef ImmediateResult immediate_result(object result)
 
 @cython.locals(future=SocketFuture, scheduler=Scheduler)
 cpdef SocketFuture begin(Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)

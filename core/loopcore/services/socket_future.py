@@ -1,9 +1,8 @@
-"""SocketFuture: a pending operation on a plain socket. ImmediateResult: an operation that did not have to wait.
+"""SocketFuture: a pending operation on a plain socket.
 
-Both are awaitables, and nothing more: they are awaited once, by the coroutine that requested them. A SocketFuture is
-three things in one object, because each request of a socket program waits at most once: the runnable in the readiness
-table, which tries again whenever the descriptor is ready; the future that the task waits for; and the iterator between
-them.
+It is an awaitable, and nothing more: it is awaited once, by the coroutine that requested it. It is three things in one
+object, because each request of a socket program waits at most once: the runnable in the readiness table, which tries
+again whenever the descriptor is ready; the future that the task waits for; and the iterator between them.
 
 The watch ends with the operation, at the latest when the waiting coroutine is abandoned (cancelled, closed). A read
 that has succeeded leaves its registration for a moment to the next one on the same socket; `loopcore.kernel.readiness`
@@ -46,25 +45,6 @@ ACCEPT = 3
 """... or accept a connection."""
 _CALL, _RECV, _RECV_INTO, _ACCEPT = CALL, RECV, RECV_INTO, ACCEPT
 _READING, _WRITING = READING, WRITING
-
-
-class ImmediateResult:
-    """An operation that has succeeded without waiting."""
-
-    __slots__ = ("_result",)
-
-    def __init__(self) -> None:
-        self._result: Any = None
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self  # type: ignore[return-value]
-
-    def __iter__(self) -> "ImmediateResult":
-        return self
-
-    def __next__(self) -> Any:
-        stop_with(self._result)
-        raise StopIteration
 
 
 class Sweeper(Runnable):
@@ -197,13 +177,6 @@ class SocketFuture(Future):
     def close(self) -> None:
         """End the watch: the waiter is gone."""
         self._leave()
-
-
-def immediate_result(result: Any) -> ImmediateResult:
-    """Return an awaitable with the result `result`."""
-    done = ImmediateResult.__new__(ImmediateResult)
-    done._result = result
-    return done
 
 
 def begin(

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Generator
 from typing import Any, Final
 
+from loopcore.kernel.exceptions import exception_to_throw
 from loopcore.kernel.future import Future
 
 try:
@@ -124,15 +125,12 @@ class StreamCall:
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
         """End with an exception: the awaited future has failed, or the task was cancelled."""
+        error = exception_to_throw(typ, val, tb)
         self.close()
-        if val is None:
-            val = typ() if isinstance(typ, type) else typ
-        elif not isinstance(val, BaseException):
-            val = typ(val)
         try:
-            raise val if tb is None else val.with_traceback(tb)
+            raise error
         finally:
-            del typ, val, tb  # this frame is part of the traceback: keeping them would make a cycle
+            del error, typ, val, tb  # this frame is part of the traceback: keeping them would make a cycle
 
     def close(self) -> None:
         """End without a result. Idempotent."""

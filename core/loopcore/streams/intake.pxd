@@ -21,8 +21,6 @@ cdef class Intake:
     cdef object _feed(self, bytes data)
     cdef object _pause(self)
     cdef object _resume(self)
-    cdef object _end(self)
-    cdef object _fail(self, object exc)
     @cython.locals(future=Future)
     cdef object _wake(self)
     cdef object _wait(self, str name, Py_ssize_t needed)

@@ -86,21 +86,6 @@ class Intake:
             self._paused = False
             self._transport.resume_reading()
 
-    def _end(self) -> None:
-        """Note that nothing more will come."""
-        self._eof = True
-        if self._waiter is not None:
-            self._wake()
-
-    def _fail(self, exc: Any) -> None:
-        """Make the waiting call, and all later calls, raise `exc`."""
-        self._exception = exc
-        waiter = self._waiter
-        if waiter is not None:
-            self._waiter = None
-            if not waiter.done():
-                waiter.set_exception(exc)
-
     def _wake(self) -> None:
         waiter = self._waiter
         self._waiter = None

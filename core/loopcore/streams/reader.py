@@ -132,11 +132,18 @@ class StreamReader(Intake):
 
     def feed_eof(self) -> None:
         """Note that nothing more will come."""
-        self._end()
+        self._eof = True
+        if self._waiter is not None:
+            self._wake()
 
     def set_exception(self, exc: Any) -> None:
         """Make the waiting call, and all later calls, raise `exc`."""
-        self._fail(exc)
+        self._exception = exc
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_exception(exc)
 
     def set_transport(self, transport: Any) -> None:
         """Pause and resume this transport according to the amount of unread data. May be called only once."""

@@ -25,6 +25,7 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, Final, Protocol
 
+from loopcore.kernel.exceptions import exception_to_throw
 from loopcore.sync.binding import LoopBinding
 
 PENDING: Final = type("Pending", (), {"__slots__": (), "__repr__": lambda self: "PENDING"})()
@@ -154,13 +155,12 @@ class Operation:
 
     def throw(self, kind: Any, value: Any = None, traceback: "TracebackType | None" = None) -> Any:
         """Give up, and raise the error in the waiting task. Called by tasks that are cancelled."""
+        error = exception_to_throw(kind, value, traceback)
         self.close()
-        error = value if value is not None else kind
-        if isinstance(error, type):
-            error = error()
-        if traceback is not None:
-            error = error.with_traceback(traceback)
-        raise error
+        try:
+            raise error
+        finally:
+            del error, kind, value, traceback  # this frame is part of the traceback: keeping them would make a cycle
 
     def close(self) -> None:
         """Give up."""

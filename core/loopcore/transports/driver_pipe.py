@@ -94,7 +94,7 @@ class PipeReader(PipeDriver):
     def _queue_turn(self) -> None:
         if not self._queued:
             self._queued = True
-            self.scheduler._push(self)
+            self.scheduler._ready.push(self)
 
 
 class PipeWriter(PipeDriver):

@@ -80,7 +80,7 @@ class MultishotReceiver(Runnable):
         if self._held is not None:
             if not self._run_scheduled:
                 self._run_scheduled = True
-                self._scheduler._push(self)
+                self._scheduler._ready.push(self)
         elif not self._operation.pending:
             self._submit()
 
@@ -90,7 +90,7 @@ class MultishotReceiver(Runnable):
             self._is_more = True
             if not self._run_scheduled:
                 self._run_scheduled = True
-                self._scheduler._push(self)
+                self._scheduler._ready.push(self)
 
     def stop(self) -> None:
         """Deliver nothing until `start`. `driver.reading` is no longer set."""

@@ -32,9 +32,6 @@ class Owner:
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         raise AssertionError(context)
 
-    def _timer_handle_cancelled(self, timer: TimerHandle) -> None:
-        self.timers.note_cancelled(timer)
-
     def set(self, when: float) -> TimerHandle:
         timer = TimerHandle(when, print, (), self)
         self.timers.push(timer)
@@ -363,6 +360,22 @@ def test_the_collector_may_run_while_the_heap_is_rebuilt(threshold: None) -> Non
         del made, spent, timer, timers
     assert [id(timer) for timer in owner.timers.pop_due(NEVER)] == [id(timer) for timer in survivors]
     assert len(owner.timers) == 0
+
+
+@pytest.mark.skipif(not hasattr(TimerHeap, "_move_reversed"), reason="compiled, nothing runs in between")
+def test_timers_set_while_new_ones_are_sifted_in_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = Owner()
+    timers = [owner.set(2.0), owner.set(1.0)]
+
+    class Interrupted(list[TimerHandle]):
+        def append(self, timer: TimerHandle) -> None:
+            if len(timers) < 4:
+                timers.append(owner.set(5.0 + len(timers)))
+            super().append(timer)
+
+    monkeypatch.setattr(owner.timers, "_heap", Interrupted())
+    due = owner.timers.pop_due(NEVER) + owner.timers.pop_due(NEVER)
+    assert sorted(due, key=TimerHandle.when) == sorted(timers, key=TimerHandle.when)
 
 
 def test_a_timer_of_another_heap_is_none_of_this_ones_business() -> None:

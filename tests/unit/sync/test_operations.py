@@ -32,3 +32,12 @@ async def test_an_operation_is_awaited_by_one_task() -> None:
         second.result()
     sender.try_send(1)
     assert await first == 1
+
+
+async def test_what_is_thrown_into_an_operation_comes_out_as_of_a_coroutine() -> None:
+    with pytest.raises(ValueError, match=r"^thrown$"):
+        mpmc.Channel[int](1)[1].recv().throw(ValueError, "thrown")
+    operation = mpmc.Channel[int](1)[1].recv()
+    with pytest.raises(TypeError, match="must be classes"):
+        operation.throw(3)  # type: ignore[arg-type]
+    operation.close()
