@@ -68,6 +68,16 @@ OTHERS = {
 }
 """The other owners of methods, with their headings, in the order of the page."""
 
+_SEEN = "tests/unit/test_interpreter_tools.py::test_tools_of_asyncio_tell_the_same"
+_SAMPLED = "tests/unit/test_interpreter_tools.py::test_sampling_profiler_sees_the_same_tasks"
+TOOLS = (
+    ("`asyncio.print_call_graph`, `format_call_graph`, `capture_call_graph`", "3.14", "same", _SEEN),
+    ("`asyncio.future_add_to_awaited_by`, `future_discard_from_awaited_by`", "3.14", "same", _SEEN),
+    ("`python -m asyncio ps`, `python -m asyncio pstree`", "3.14", "same", _SEEN),
+    ("`python -m profiling.sampling --async-aware`", "3.15", "same", _SAMPLED),
+)
+"""What reads the tasks of a program from outside, with the first Python that has it, and a test on both loops."""
+
 
 def page(evidence: list[Evidence]) -> str:
     """Return the whole page."""
@@ -79,6 +89,8 @@ def page(evidence: list[Evidence]) -> str:
     for owner, title in OTHERS.items():
         methods = dict.fromkeys(method for method, _ in surface() if method.split(".")[0] == owner)
         parts.append(section(title, sorted(methods), evidence))
+    rows: list[tuple[str, ...]] = [(*row[:3], _link(row[3])) for row in TOOLS]
+    parts.append("## The call graph, and tools that read it\n\n" + _table(("tool", "Python", "asyncio", "test"), rows))
     return "\n".join(parts)
 
 

@@ -40,6 +40,12 @@ def test_the_page_is_up_to_date(evidence: list[Evidence]) -> None:
     assert page == table.page(evidence), "run python -m tests.compatibility.table"
 
 
+def test_the_tests_of_the_tools_exist() -> None:
+    for *_, test in table.TOOLS:
+        path, name = test.split("::")
+        assert f"def {name}(" in (marks.ROOT / path).read_text(encoding="utf-8")
+
+
 def test_the_page_says_what_it_is_given() -> None:
     said = table.page([Evidence("tests/a.py::test_b", (("EventLoop.stop", ""),), "", True)])
     assert "| `stop()` |  | same | [b](../../tests/a.py) |" in said
