@@ -7,6 +7,7 @@ from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 from loopcore_plugins.convoy.competition import Competition
+from loopcore_plugins.convoy.switch_interval import SWITCH_INTERVAL
 
 logger = plugin_logger.getChild("convoy")
 
@@ -66,6 +67,7 @@ class Convoy:
     @loopcore.hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
         """Restore the program's interval: the threads that computed stayed with the parent."""
+        SWITCH_INTERVAL.in_child()
         self.loopcore_run_stopped(loop)
 
     @loopcore.hookimpl

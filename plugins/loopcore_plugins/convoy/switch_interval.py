@@ -51,12 +51,8 @@ class SwitchInterval:
             if self._requests.pop(user, None) is not None:
                 self._adjust()
 
-    def is_lowered(self) -> bool:
-        """Return whether the interval is one that was requested here."""
-        return self._programs is not None and sys.getswitchinterval() == self._ours
-
     def in_child(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """In a forked child: another thread of the parent may have held the lock. Idempotent."""
         self._lock = threading.RLock()
 
     def _adjust(self) -> None:

@@ -175,8 +175,8 @@ class Recorder:
 
     @hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
-        """Stop recording: the memory and the file are the parent's."""
-        self._file = None
+        """Stop recording: the memory, the file, the watch thread and the dump of a stall are the parent's."""
+        self._file = self._watch = self._stall_under_way = None
         loop.probes.unregister(self)
 
     @hookimpl

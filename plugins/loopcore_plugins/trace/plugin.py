@@ -52,12 +52,13 @@ class Trace:
             )
         if self.path.is_dir():
             raise UsageError(f"trace cannot write {self.path}: it is a directory")
+        self._limit = limit
         self._ring = Ring(limit)
         self._title = "loop"
         self._track_numbers = count(FIRST_TASK_TRACK)
         self._tracks: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
         self._threads: dict[int, int] = {}
-        self._threads_lock = threading.Lock()
+        self._threads_lock = threading.RLock()  # a signal handler or a finalizer that runs inside may write the trace
         self._job_ended: dict[int, int] = {}  # by track: when the last job of that thread ended
         # What is running, innermost last: (track, begin, name of the callback or "" for a task's step).
         self._running: list[tuple[int, int, str]] = []
@@ -113,7 +114,10 @@ class Trace:
 
     @hookimpl
     def loopcore_fork_child(self) -> None:
-        self._ring.clear()  # the parent writes these; the child must not write them again
+        # The parent writes these records. The locks are made anew: one of the parent's threads may have held them.
+        self._ring = Ring(self._limit)
+        self._threads_lock = threading.RLock()
+        self._threads.clear()
         self.path = self.path.with_name(f"fork-{os.getpid()}-{self.path.name}")
 
     @hookimpl
@@ -191,7 +195,7 @@ class Trace:
 
     @hookimpl
     def loopcore_task_spawned(self, task: "asyncio.Task[Any]") -> None:
-        self._tracks[task] = next(self._track_numbers)
+        self._track_of(task)  # so that tracks are in the order in which tasks were created
         self._begin_arrow(task)
 
     @hookimpl

@@ -77,9 +77,3 @@ class Ring:
         """Return the records, oldest first, and how many were dropped."""
         with self._lock:
             return list(self._records), self._added - len(self._records)
-
-    def clear(self) -> None:
-        """Drop all records."""
-        with self._lock:
-            self._records.clear()
-            self._added = 0

@@ -78,6 +78,11 @@ class Spans:
         span.end()
 
     @hookimpl
+    def loopcore_plugin_unregistered(self) -> None:
+        # Callbacks under way end unseen, and must not count as running when the plugin comes back.
+        self._began.clear()
+
+    @hookimpl
     def loopcore_handle_begin(self) -> None:
         self._began.append(time.time_ns())
 

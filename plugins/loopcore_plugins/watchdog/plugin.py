@@ -103,8 +103,10 @@ class Watchdog:
 
     @loopcore.hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
-        """Forget a copy of a loop."""
-        self.loopcore_run_stopped(loop)
+        """Forget a copy of a loop. Takes no lock: one of the parent's threads may have held it."""
+        watch = self._watches.pop(id(loop), None)
+        if watch is not None:
+            watch.gone = True
         if self._probing is not None:
             self._probing.forget()
 

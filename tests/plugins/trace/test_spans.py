@@ -142,6 +142,24 @@ def test_a_slow_callback_is_a_child_of_what_scheduled_it(backend_name: str) -> N
     assert callback.parent.span_id == spans["main"].context.span_id
 
 
+def test_step_that_began_before_a_pause_makes_no_later_one_slow(backend_name: str) -> None:
+    recorded = Recorded()
+    plugin = Spans(slow=0.05, tracer_provider=recorded.provider)
+    other = Spans(tracer_provider=TracerProvider())  # with it, all steps are observed, the one under way included
+
+    async def main() -> None:
+        probes = asyncio.get_running_loop().probes  # type: ignore[attr-defined]
+        probes.register(plugin)
+        await asyncio.sleep(0)
+        probes.unregister(plugin)
+        await asyncio.sleep(0.1)
+        probes.register(plugin)
+        await asyncio.sleep(0)
+
+    loopcore.run(main(), backend=backend_name, plugins=[other])
+    assert [span.name for span in recorded.exporter.get_finished_spans() if span.name.startswith("slow")] == []
+
+
 @pytest.mark.parametrize("slow", [-1.0, math.inf, math.nan])
 def test_an_impossible_threshold_is_refused(slow: float) -> None:
     with pytest.raises(UsageError, match=f"slow={slow}"):

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,25 @@ loopcore.run(main())
     done = subprocess.run([sys.executable, "-c", program], env=environment, timeout=60, check=False)
     assert done.returncode == -signal.SIGTERM
     assert find_problems(load(path)) == []
+
+
+def test_signal_that_arrives_while_the_trace_is_written_is_not_waited_for(tmp_path: Path) -> None:
+    plugin = Trace(file=tmp_path / "trace.json")
+    written = []
+
+    class Interrupted(dict[int, int]):
+        def items(self) -> Any:
+            if not written:
+                written.append(plugin.path)
+                plugin._write_or_report()  # as the handler of SIGTERM does, in the thread that it interrupts
+            return super().items()
+
+    plugin._threads = Interrupted()
+    writer = threading.Thread(target=plugin.write, daemon=True)
+    writer.start()
+    writer.join(30.0)
+    assert not writer.is_alive()
+    assert load(plugin.path)
 
 
 def test_a_handler_of_sigterm_is_left_alone_and_the_default_action_comes_back(
