@@ -30,10 +30,11 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Final, Protocol
 
-from loopcore.errors import BackendClosedError, UsageError
+from loopcore.errors import UsageError
 from loopcore.ports.completion import Completion
 from loopcore.ports.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation
 from loopcore.ports.readiness import Capability, ProbeResult
+from loopcore_backends import _refusals
 from loopcore_backends._draining import drain
 from loopcore_backends.iocp.errors import NETNAME_DELETED, cancelled, translated
 
@@ -361,7 +362,7 @@ class IocpBackend:
 
     def _open(self) -> System:
         if self._system is None:
-            raise BackendClosedError("the iocp backend is closed; its loop has ended, make a new one")
+            raise _refusals.closed(self.name)
         return self._system
 
 

@@ -26,14 +26,12 @@ from typing import Any, Final
 from loopcore.ports.operations import (
     Accept,
     Connect,
-    Operation,
     Read,
     Receive,
     ReceiveFrom,
     Send,
     SendFile,
     SendTo,
-    Shutdown,
     WaitProcess,
     Write,
 )
@@ -339,18 +337,3 @@ def joined(buffers: Any, head: int) -> Any:
         parts.append(buffer)
         size += len(buffer)
     return b"".join(parts)
-
-
-def shut_down(operation: Shutdown) -> None:
-    """Carry out a Shutdown, which never waits."""
-    api.shut_down(operation.fd, operation.how)
-
-
-def connect_datagrams(operation: Connect) -> None:
-    """Carry out the Connect of a datagram socket, which never waits either."""
-    _overlapped.WSAConnect(operation.fd, operation.address)
-
-
-def is_datagrams(operation: Operation) -> bool:
-    """Tell whether the operation's socket is a datagram socket."""
-    return api.type_of_socket(operation.fd) == socket.SOCK_DGRAM

@@ -11,6 +11,7 @@ if sys.platform != "win32":
 import _overlapped
 import _winapi
 import ctypes
+import socket
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,10 +30,9 @@ from loopcore.ports.operations import (
     WRITE_FILE,
     Operation,
 )
-from loopcore_backends.iocp import api, requests
+from loopcore_backends.iocp import WAKE, api, requests
 from loopcore_backends.iocp.afd import PollRequest, open_afd
 
-WAKE: Final = 1
 PACKETS: Final = 128
 """The most packets that one call takes; the next call takes the rest."""
 
@@ -79,12 +79,12 @@ class WindowsSystem:
         if code == POLL:
             return PollRequest(operation, self._afd), None
         if code == SHUTDOWN:
-            requests.shut_down(operation)
+            api.shut_down(operation.fd, operation.how)
             return None, None
         if code == WAIT_PROCESS:
             return requests.ProcessRequest(operation, self._port), None
-        if code == CONNECT and requests.is_datagrams(operation):
-            requests.connect_datagrams(operation)
+        if code == CONNECT and api.type_of_socket(operation.fd) == socket.SOCK_DGRAM:
+            _overlapped.WSAConnect(operation.fd, operation.address)  # never waits, unlike that of a stream
             return None, None
         if before is None:
             self._tie(operation.fd)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from loopcore.ports.interest import ERROR, HANGUP
 from loopcore.ports.readiness import Capability
 from loopcore_backends.proactor._associations import Association, Overlapped
 from loopcore_backends.proactor._memory import LARGEST, LentPiece, Memory
@@ -35,8 +36,6 @@ IN_PROGRESS: Final = frozenset(
 )
 """connect(2)'s errors for a connection under way; EALREADY for one that the parent of a fork has begun.
 EAGAIN is not among them: for a Unix socket it is final, and means that the listener's queue is full."""
-
-_ERROR_OR_HANGUP: Final = 8 | 16
 
 Call = Callable[[Memory, Association, Overlapped, int], Any]
 
@@ -76,7 +75,7 @@ def connect(memory: Memory, association: Association, overlapped: Overlapped, bi
             try:
                 association.socket.getpeername()
             except OSError:
-                if not bits & _ERROR_OR_HANGUP:
+                if not bits & (ERROR | HANGUP):
                     return WAIT
                 raise
     return OSError(error, os.strerror(error)) if error else None
