@@ -36,7 +36,7 @@ cdef class UringBackend(DirectPort):
     cdef object _do_posted(self)
     @cython.locals(slot=Slot)
     cdef object _submit_posted(self, Operation operation)
-    @cython.locals(slot=Slot, requests=Requests)
+    @cython.locals(slot=Slot, requests=Requests, tail=cython.ulonglong)
     cdef object _submit(self, Operation operation)
     @cython.locals(slot=Slot)
     cdef object _cancel(self, Operation operation)

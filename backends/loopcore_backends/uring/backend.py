@@ -258,6 +258,7 @@ class UringBackend(DirectPort):
 
     def _submit(self, operation: Any) -> None:
         requests = self._requests
+        tail = requests.ring.tail
         slot = self._slots.take(operation)
         operation.slot = slot  # before it is begun: a finalizer may cancel it in between
         try:
@@ -275,6 +276,7 @@ class UringBackend(DirectPort):
             else:
                 self._results.end(slot, exc)
         except BaseException:
+            requests.ring.take_back(tail)  # interpreted, a signal handler may raise after the request was queued
             operation.slot = None
             self._slots.give(slot)
             raise
@@ -508,7 +510,7 @@ class UringBackend(DirectPort):
                 if begun and slot.code == operations.CONNECT:
                     slot.step = slots.CONNECTING
                 self._results.again.append(slot)
-        old.give_up()
+        old.ring.close()  # memory that is lent stays readable
         abandoned.release(abandoned.LIMIT)
         self._watch()
 
@@ -564,7 +566,7 @@ class UringBackend(DirectPort):
             if posted.submits:
                 posted.operation.slot = None
                 self._unfinished.append(posted.operation)
-        self._requests.give_up()
+        ring.close()
         abandoned.release(0)
 
     def _end_everything(self) -> None:

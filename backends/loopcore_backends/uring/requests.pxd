@@ -26,4 +26,3 @@ cdef class Requests(Sockets):
     cpdef object cancel(self, Slot slot)
     cpdef object cancel_all(self)
     cpdef object watch(self, int fd)
-    cdef object give_up(self)

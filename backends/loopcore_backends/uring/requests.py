@@ -11,6 +11,7 @@ import socket
 
 from loopcore.errors import UsageError
 from loopcore.ports import operations
+from loopcore.ports.interest import READ, WRITE
 from loopcore_backends.uring import layout, slots
 from loopcore_backends.uring.slots import Slot
 from loopcore_backends.uring.sockets import RECEIVE_LIMIT, STREAM_GROUP, Sockets
@@ -25,8 +26,6 @@ if cython.compiled:
 else:
     from loopcore_backends._native.uring import address_of, hold, room
 
-POLL_IN = 1
-POLL_OUT = 4
 FILE_LIMIT = 64 * 1024 * 1024
 """The most bytes of a file that one request reads; its memory is allocated before it begins."""
 
@@ -120,13 +119,13 @@ class Requests(Sockets):
         # Not into buffers that are filled incrementally: reads need not end in the order in which they took theirs.
         if streams is not None and not streams.incremental and limit > 0:
             slot.size = min(limit, streams.size)
-            self._poll_first(slot, POLL_IN)
+            self._poll_first(slot, READ)
             head = layout.OP_READ | layout.SQE_BUFFER_SELECT
             self._put(slot, head, slot.fd, 0xFFFFFFFFFFFFFFFF, 0, slot.size, 0, STREAM_GROUP)
         else:
             slot.size = min(limit, RECEIVE_LIMIT)
             slot.keep = room(slot.size)  # before the poll, because it may raise
-            self._poll_first(slot, POLL_IN)
+            self._poll_first(slot, READ)
             self._put(slot, layout.OP_READ, slot.fd, 0xFFFFFFFFFFFFFFFF, address_of(slot.keep), slot.size, 0, 0)
         slot.position -= 1
         slot.requests = 2
@@ -136,7 +135,7 @@ class Requests(Sockets):
         blocked = slot.step == _BLOCKED
         self._vector(slot, operation.buffers, operation.head)  # first, because it may raise
         if blocked:
-            self._poll_first(slot, POLL_OUT)
+            self._poll_first(slot, WRITE)
         offset = operation.offset & 0xFFFFFFFFFFFFFFFF
         self._put(slot, layout.OP_WRITEV, slot.fd, offset, self._vector_at, self._vector_count, 0, 0)
         if blocked:
@@ -178,8 +177,4 @@ class Requests(Sockets):
     def watch(self, fd: int) -> None:
         """Submit a poll of the waker, whose completions carry the number 1 << 63."""
         length = layout.POLL_ADD_MULTI if self.ring.features.multishot_poll else 0
-        self.ring.put(1 << 63, layout.OP_POLL_ADD, fd, 0, 0, length, POLL_IN, 0)
-
-    def give_up(self) -> None:
-        """Close the ring. Lent memory stays readable."""
-        self.ring.close()
+        self.ring.put(1 << 63, layout.OP_POLL_ADD, fd, 0, 0, length, READ, 0)

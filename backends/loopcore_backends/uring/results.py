@@ -211,7 +211,7 @@ class Results:
             if not group.incremental or group.available <= group.provided // 2:
                 group.grow(2 * group.provided)
         elif error == _AGAIN_ERROR:
-            if code in (operations.SEND, operations.SEND_TO, operations.WRITE_FILE):
+            if code in _SENDS:
                 step = _BLOCKED
             elif code not in (operations.READ_FILE, operations.RECEIVE, operations.ACCEPT, operations.RECEIVE_FROM):
                 return False

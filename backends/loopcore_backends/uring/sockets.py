@@ -16,6 +16,7 @@ import errno
 import socket
 from typing import Any
 
+from loopcore.ports.interest import WRITE
 from loopcore_backends import _sockaddr
 from loopcore_backends.uring import buffers, layout, slots
 from loopcore_backends.uring.buffers import Buffers
@@ -58,7 +59,6 @@ RECEIVE_LIMIT = 64 * 1024
 LONGEST = 0x7FFFF000
 """The most bytes that one call moves (the kernel's MAX_RW_COUNT)."""
 ENCODED_LIMIT = 1024
-POLL_OUT = 4
 
 # Typed as C in the .pxd
 _SEND = layout.OP_SEND
@@ -245,7 +245,7 @@ class Sockets:
 
     def _connect(self, slot: Slot) -> None:
         if slot.step == _CONNECTING:
-            self._put(slot, layout.OP_POLL_ADD, slot.fd, 0, 0, 0, POLL_OUT, 0)
+            self._put(slot, layout.OP_POLL_ADD, slot.fd, 0, 0, 0, WRITE, 0)
             return
         name = _sockaddr.encode(slot.operation.address)
         name_at = self.ring.scratch_at + 8 * (self.ring.scratch_index() + _NAME_AT)

@@ -1,4 +1,4 @@
-"""Operations that could not be begun at once, and a signal or a time limit while that is made up for."""
+"""Operations that could not be begun at once, and signals or time limits while operations are begun."""
 
 import pytest
 
@@ -58,3 +58,23 @@ def test_signal_while_an_operation_is_begun_again_does_not_begin_it_twice(ledger
     assert (other.recv(LARGE), one.recv(LARGE)) == (b"once", b"before")
     assert ledger.in_flight == {receiving}
     ledger.cancel(receiving)
+
+
+@needs_uring
+@interpreted
+def test_submit_that_a_signal_interrupts_leaves_no_request_behind(ledger, port, pair, monkeypatch):
+    put = Ring.put
+
+    def put_and_interrupt(ring, *words):
+        put(ring, *words)
+        raise KeyboardInterrupt
+
+    sending = send_of(pair[0], b"refused")
+    monkeypatch.setattr(Ring, "put", put_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        port.submit(sending)
+    monkeypatch.undo()
+    sending.buffers = (b"accepted",)
+    ledger.submit(sending)
+    assert ledger.result_of(sending) == 8
+    assert pair[1].recv(LARGE) == b"accepted"
