@@ -86,12 +86,16 @@ class Descriptors:
         description.references += 1
         return fd
 
+    def find(self, fd: int) -> Description | None:
+        """Return what `fd` stands for, None if it is closed."""
+        return self._table.get(fd)
+
     def get(self, fd: int) -> Description:
         """Return what `fd` stands for. Raises OSError(EBADF)."""
-        try:
-            return self._table[fd]
-        except KeyError:
-            raise error(errno.EBADF) from None
+        found = self._table.get(fd)
+        if found is None:
+            raise error(errno.EBADF)
+        return found
 
     def is_inheritable(self, fd: int) -> bool:
         """Return whether a new process would get `fd`: a property of the number, not of the description."""

@@ -6,14 +6,17 @@ program that has a selector has its own loop.
 
 import errno
 import selectors
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
-from loopcore_backends.sim.descriptors import Description, error, is_simulated
+from loopcore_backends.sim.descriptors import error, is_simulated
 from loopcore_backends.sim.refusals import not_simulated
 from loopcore_backends.sim.replacing import Replacement
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import World
 
 _REAL: Final = "it is given a real descriptor; use sockets and pipes that the simulated program has opened"
 _INVALID: Final = 32
@@ -23,7 +26,7 @@ _INVALID: Final = 32
 class Poll:
     """What select.poll() returns."""
 
-    def __init__(self, world: Any) -> None:
+    def __init__(self, world: "World") -> None:
         self._world = world
         self._interests: dict[int, int] = {}
 
@@ -48,7 +51,7 @@ class Poll:
     def _ready(self) -> list[tuple[int, int]]:
         found = []
         for fd, interest in self._interests.items():
-            description = _find(self._world, fd)
+            description = self._world.descriptors.find(fd)
             bits = _INVALID if description is None else description.poll() & (interest | ERROR | HANGUP)
             if bits:
                 found.append((fd, bits))
@@ -56,7 +59,7 @@ class Poll:
 
 
 def select(
-    world: Any, read: Iterable[Any], write: Iterable[Any], urgent: Iterable[Any], timeout: float | None = None, /
+    world: "World", read: Iterable[Any], write: Iterable[Any], urgent: Iterable[Any], timeout: float | None = None, /
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """select.select(): `timeout` is in seconds."""
     if timeout is not None and timeout < 0:
@@ -68,14 +71,13 @@ def select(
 
     for group, _ in asked:
         for each in group:
-            if _find(world, _number_of(each, "select")) is None:
-                raise error(errno.EBADF)
+            world.descriptors.get(_number_of(each, "select"))  # OSError(EBADF)
     _wait(world, lambda: any(ready()), timeout)
     readable, writable, exceptional = ready()
     return readable, writable, exceptional
 
 
-def replacements(world: Any) -> list[Replacement]:
+def replacements(world: "World") -> list[Replacement]:
     """select.select, select.poll and selectors.PollSelector of `world`."""
     import select as module
 
@@ -88,13 +90,9 @@ def replacements(world: Any) -> list[Replacement]:
     return [place for place in places if hasattr(place[0], place[1])]
 
 
-def _wait(world: Any, is_ready: Any, seconds: float | None) -> None:
-    if seconds == 0 or is_ready():
-        return
-    if seconds is None:
-        world.block(is_ready, None)
-    else:
-        world.block(is_ready, world.now + seconds / world.host.clock_rate)
+def _wait(world: "World", is_ready: Callable[[], bool], seconds: float | None) -> None:
+    if seconds != 0:
+        world.block(is_ready, None if seconds is None else world.deadline_after(seconds))
 
 
 def _number_of(fd: Any, caller: str) -> int:
@@ -106,14 +104,6 @@ def _number_of(fd: Any, caller: str) -> int:
     return int(number)
 
 
-def _find(world: Any, fd: int) -> Description | None:
-    try:
-        found: Description = world.descriptors.get(fd)
-    except OSError:
-        return None
-    return found
-
-
-def _is_ready(world: Any, fd: Any, interest: int) -> bool:
-    description = _find(world, _number_of(fd, "select"))
+def _is_ready(world: "World", fd: Any, interest: int) -> bool:
+    description = world.descriptors.find(_number_of(fd, "select"))
     return description is not None and description.is_ready(interest)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from loopcore.errors import BackendClosedError, UsageError
+from loopcore.errors import UsageError
 from loopcore.ports.completion import Completion
 from loopcore.ports.interest import READ, WRITE
 from loopcore.ports.operations import (
@@ -31,6 +31,7 @@ from loopcore.ports.operations import (
 from loopcore.ports.readiness import Capability, ProbeResult
 from loopcore.sim import current
 from loopcore.sim.tape import Tape
+from loopcore_backends import _refusals
 from loopcore_backends.sim import names
 from loopcore_backends.sim.clock import WorldClock
 from loopcore_backends.sim.datagrams import DatagramSocket
@@ -39,11 +40,12 @@ from loopcore_backends.sim.files.calls import perform
 from loopcore_backends.sim.files.descriptor import OpenFile
 from loopcore_backends.sim.installing import installed
 from loopcore_backends.sim.replacing import real_functions
-from loopcore_backends.sim.world import SECOND, World
+from loopcore_backends.sim.socket_base import Socket
+from loopcore_backends.sim.world import SECOND, Event, World, the_world
 
-_READS: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE))
 _MULTISHOT: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM))
 _FILE_CODES: Final = frozenset((OPEN, SYNC, STAT, CLOSE))
+_OF_SOCKETS: Final = frozenset((ACCEPT, CONNECT, RECEIVE_FROM, SEND_TO, SHUTDOWN))
 _SHOTS: Final = 16
 """The most results of one operation in one wait."""
 
@@ -51,12 +53,14 @@ _SHOTS: Final = 16
 class _Flight:
     """An operation in flight: kept in `operation.slot`."""
 
-    __slots__ = ("port", "operation", "description", "begun", "data", "is_over")
+    __slots__ = ("port", "operation", "description", "address", "begun", "data", "is_over")
 
     def __init__(self, port: "SimBackend", operation: Operation, description: Description) -> None:
         self.port = port
         self.operation = operation
         self.description = description
+        self.address: Any = None
+        """Where it connects or sends to, with the host's name resolved."""
         self.begun: int = 0
         """Bytes sent so far, or 1 once a connect has been sent out."""
         self.data = b""
@@ -118,14 +122,14 @@ class SimBackend:
 
     def __init__(self) -> None:
         """Wait for what happens in the simulation that runs. Raises UsageError outside one."""
-        self._world: Any = current.world()
+        self._world = the_world()
         self._host = self._world.host
         self.clock = WorldClock(self._world, self._host)
         """The simulated clock; the loop uses it."""
         self._done: list[Completion] = []
         self._to_try: list[_Flight] = []
         self._in_flight: dict[int, _Flight] = {}
-        self._files: dict[Operation, Any] = {}
+        self._files: dict[Operation, Event] = {}
         """Operations of files that have not happened yet, and their events. They cannot be cancelled."""
         self._woken = False
         self._is_closed = False
@@ -146,7 +150,7 @@ class SimBackend:
     # --- the port -----------------------------------------------------------------------------------
 
     def submit(self, operation: Operation) -> None:
-        """Accept `operation`; it is tried in the next wait."""
+        """Accept `operation`; it is tried in the next wait. An address that sockets refuse raises what they raise."""
         self._must_be_open()
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight; submit it again after its terminal completion")
@@ -159,12 +163,12 @@ class SimBackend:
         if code not in self._calls:
             raise UsageError(f"the sim backend does not support {name_of(code)}; see its `capabilities`")
         try:
-            description = self._world.descriptors.get(operation.fd)
+            flight = self._flight_of(operation)
         except OSError as exc:
             operation.slot = self
             self._done.append((operation, exc.with_traceback(None), False))
             return
-        flight = operation.slot = _Flight(self, operation, description)
+        operation.slot = flight
         if code in (SEND, WRITE_FILE):
             flight.data = b"".join(operation.buffers)[operation.head :]  # type: ignore[attr-defined]
         elif code == SEND_TO:
@@ -174,6 +178,16 @@ class SimBackend:
             self._try(flight)  # as a program that calls send(2) itself does
         else:
             self._to_try.append(flight)
+
+    def _flight_of(self, operation: Any) -> _Flight:
+        description = self._world.descriptors.get(operation.fd)
+        flight = _Flight(self, operation, description)
+        if operation.code in _OF_SOCKETS:
+            if not isinstance(description, Socket):
+                raise error(errno.ENOTSOCK)
+            if operation.code in (CONNECT, SEND_TO) and operation.address is not None:
+                flight.address = names.numeric(self._world, description.family, operation.address)
+        return flight
 
     def cancel(self, operation: Operation) -> None:
         """End `operation`; its terminal completion comes with the next wait."""
@@ -245,8 +259,7 @@ class SimBackend:
 
     def _moment(self, timeout: float) -> int:
         """Return when the world's clock has gone on so far that `timeout` has passed on this host's, rounded up."""
-        moment: int = self._world.now_ns + math.ceil(timeout / self._host.clock_rate * SECOND)
-        return moment
+        return self._world.now_ns + math.ceil(timeout / self._host.clock_rate * SECOND)
 
     # --- operations ---------------------------------------------------------------------------------
 
@@ -304,10 +317,7 @@ class SimBackend:
                 self._end(flight, result)
                 return
             self._done.append((operation, result, True))
-        self._to_try_later(flight)
-
-    def _to_try_later(self, flight: _Flight) -> None:
-        self._world.after(0.0, lambda: flight.changed(flight.description), f"more for {self._host.name}")
+        self._world.after(0.0, lambda: flight.changed(description), f"more for {self._host.name}")
 
     def _end(self, flight: _Flight, result: Any) -> None:
         flight.is_over = True
@@ -324,10 +334,10 @@ class SimBackend:
 
     def _must_be_open(self) -> None:
         if self._is_closed:
-            raise BackendClosedError("the sim backend is closed")
+            raise _refusals.closed(self.name)
 
     def _is_file(self, fd: int) -> bool:
-        return not is_simulated(fd) or isinstance(self._world.descriptors.get(fd), OpenFile)
+        return not is_simulated(fd) or isinstance(self._world.descriptors.find(fd), OpenFile)
 
     def _perform(self, operation: Operation) -> None:
         del self._files[operation]
@@ -347,18 +357,17 @@ class SimBackend:
 
     def _connect(self, flight: _Flight) -> OSError | None:
         sock: Any = flight.description
-        address = names.numeric(self._world, sock.family, flight.operation.address)  # type: ignore[attr-defined]
         if not flight.begun:
             flight.begun = 1
             try:
-                sock.connect(address)
+                sock.connect(flight.address)
                 return None
             except BlockingIOError as exc:
                 if exc.errno != errno.EINPROGRESS:
                     return exc.with_traceback(None)  # the queue of a Unix socket is full
         if sock.state == "connecting":
             raise error(errno.EAGAIN)
-        sock.connect(address)  # reports how it ended
+        sock.connect(flight.address)  # reports how it ended
         return None
 
     def _send(self, flight: _Flight) -> int:
@@ -387,11 +396,8 @@ class SimBackend:
         return data[:limit], address
 
     def _send_to(self, flight: _Flight) -> int:
-        operation: Any = flight.operation
         sock: Any = flight.description
-        if operation.address is None:
-            return int(sock.write(flight.data))
-        return int(sock.send_to(flight.data, names.numeric(self._world, sock.family, operation.address)))
+        return int(sock.write(flight.data) if flight.address is None else sock.send_to(flight.data, flight.address))
 
     def _shutdown(self, flight: _Flight) -> None:
         flight.description.shutdown(flight.operation.how)  # type: ignore[attr-defined]
