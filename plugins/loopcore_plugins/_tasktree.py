@@ -37,7 +37,6 @@ IN_THREAD: Final = ".run_sync_in_worker_thread"
 """The coroutine of anyio that waits for a function in a thread; FastAPI calls plain functions that way."""
 _SUSPENDABLE: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
-
 BLOCKED_AFTER: Final = 1.0
 """Seconds that a loop has to look at its tasks itself."""
 

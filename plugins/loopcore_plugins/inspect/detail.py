@@ -33,7 +33,7 @@ def task_lines(task: Message) -> list[Text]:
 def event_lines(event: Event) -> list[Text]:
     """Return the lines of a stall or a slow callback."""
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.when))
-    explanation = EXPLANATIONS.get(event.cause, "")  # type: ignore[call-overload]
+    explanation = EXPLANATIONS.get(event.cause, "")
     facts = [
         ("when", clock),
         ("for", time_of(event.seconds)),

@@ -82,17 +82,17 @@ class Inspect:
     @loopcore.hookimpl
     def loopcore_stall_begin(self, loop: Any, stall: Any) -> None:
         """Remember a stall that the plugin `watchdog` has found. Thread: the watchdog's."""
-        self._note("begin", loop, stall)
+        self._note_stall("begin", loop, stall)
 
     @loopcore.hookimpl
     def loopcore_stall_end(self, loop: Any, stall: Any) -> None:
         """Remember its end."""
-        self._note("end", loop, stall)
+        self._note_stall("end", loop, stall)
 
-    def _note(self, event: str, loop: Any, stall: Any) -> None:
+    def _note_stall(self, event: str, loop: Any, stall: Any) -> None:
         inspected = self._inspected.get(id(loop))
         if inspected is not None:
-            inspected[1].stalls.note(event, loop, stall)
+            inspected[1].stalls.note_stall(event, loop, stall)
 
     @loopcore.hookimpl
     def loopcore_loop_closing(self, loop: Any) -> None:

@@ -26,6 +26,7 @@ class Stalls:
     """The stalls of `loop`. Thread: any."""
 
     def __init__(self, loop: Any) -> None:
+        self.read_request = RequestReader().read
         self._loop = loop
         self._lock = threading.Lock()
         self._watch: Watch | None = None
@@ -42,28 +43,20 @@ class Stalls:
         with self._lock:
             if self._watch is not None or self._has_watchdog():
                 return
-            threads = watch_thread()
-            self._watch = Watch(
-                self._loop,
-                THRESHOLD,
-                self.note,
-                threads.hurry,
-                lambda: None,
-                RequestReader().read,
-                thread_id=thread_id,
-                clock=clock,
-            )
-            threads.add(self._watch)
+            self._watch = Watch(self._loop, THRESHOLD, self, thread_id=thread_id, clock=clock)
+            watch_thread().add(self._watch)
 
     def unwatch(self) -> None:
         """Stop finding them. Idempotent."""
         with self._lock:
             watch, self._watch = self._watch, None
         if watch is not None:
-            watch.gone = True
-            watch_thread().hurry()
+            watch_thread().drop(watch)
 
-    def note(self, event: str, loop: Any, stall: Stall) -> None:
+    def note_standstill(self) -> None:
+        """Do nothing: the loop was idle."""
+
+    def note_stall(self, event: str, loop: Any, stall: Stall) -> None:
         """Remember a stall that begins or ends, as `event` says."""
         if event == "begin":
             self._count += 1

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from loopcore_plugins.watchdog.clocks import Collections, Moment
 from loopcore_plugins.watchdog.stacks import innermost_of_program, stack_of
+from loopcore_plugins.watchdog.watch_thread import Subject
 
 KEPT: Final = 100
 """Times that are kept, the newest."""
@@ -20,7 +21,7 @@ LATE: Final = 0.002
 """Seconds of lateness from which on a look had to wait for the GIL; a thread that computes gives it up after 5 ms."""
 
 
-class BusyThreads:
+class BusyThreads(Subject):
     """A subject of the watch thread, for one run of a loop. It adds what it finds to `spans`, as objects for JSON.
 
     Made in the loop's thread; afterwards the watch thread's.
@@ -29,9 +30,6 @@ class BusyThreads:
     def __init__(self, threshold: float, spans: "deque[dict[str, Any]]") -> None:
         self.threshold = threshold
         self.thread_id = threading.get_ident()
-        self.clock: int | None = None
-        self.suspicious = False
-        self.gone = False
         self._spans = spans
         self._previous = Moment.take({})
 

@@ -92,6 +92,7 @@ class Recorder:
         self._connections = connections
         self._signal = _number_of(signal)
         self._most, self._every = most, every
+        self.read_request = RequestReader().read
         self._written = 0
         self._written_at = float("-inf")
         self._lock = threading.RLock()  # a finalizer that runs inside may report an exception
@@ -188,8 +189,7 @@ class Recorder:
         self._tape.follow_thread()
         self._tape.ring.set_word(Word.THREAD, threading.get_native_id())
         if self._threshold and self._watch is None:
-            request = RequestReader().read
-            self._watch = Watch(loop, self._threshold, self._note_stall, watch_thread().hurry, _ignore, request)
+            self._watch = Watch(loop, self._threshold, self)
             watch_thread().add(self._watch)
             self._busy_threads = BusyThreads(self._threshold, self._busy)
             watch_thread().add(self._busy_threads)
@@ -198,11 +198,10 @@ class Recorder:
     def loopcore_run_stopped(self, loop: Any) -> None:
         """Stop watching. The end of a stall may be noted a moment later."""
         if self._watch is not None:
-            self._watch.gone = True
+            watch_thread().drop(self._watch)
             self._watch = None
             if self._busy_threads is not None:
-                self._busy_threads.gone = True
-            watch_thread().hurry()
+                watch_thread().drop(self._busy_threads)
 
     def _end_by_sigterm(self) -> None:
         # uvicorn ends so, too, after an orderly shutdown.
@@ -316,8 +315,11 @@ class Recorder:
 
     # Dumps
 
-    def _note_stall(self, event: str, loop: Any, stall: Stall) -> None:
-        # In the watchdog's thread. The dump of the beginning is there if the loop never goes on; the end replaces it.
+    def note_standstill(self) -> None:
+        """Do nothing: the loop was idle (`WatchHost`)."""
+
+    def note_stall(self, event: str, loop: Any, stall: Stall) -> None:
+        """Write a dump when a stall begins, in case the loop never goes on; its end replaces that (`WatchHost`)."""
         if event == "begin":
             self._stall_count += 1
             self._stalls = [*self._stalls[-STALLS_KEPT:], describe_stall(stall, self._stall_count)]
@@ -418,7 +420,3 @@ def _number_of(name: str) -> signal.Signals | None:
     if name in ("SIGKILL", "SIGSTOP"):
         raise UsageError(f"recorder cannot dump on {name}, which programs cannot catch; try signal=USR2")
     return signal.Signals[name]
-
-
-def _ignore() -> None:
-    """For times in which the whole process stood still while the loop was idle."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from loopcore_plugins._shared import items_of
 from loopcore_plugins.watchdog.clocks import Collections, Moment
+from loopcore_plugins.watchdog.watch_thread import Subject
 
 INTERVAL: Final = 0.2
 """Seconds between two samples, at least three quarters of it."""
@@ -32,16 +33,12 @@ class _Sample:
         self.delay = delay
 
 
-class DelaySampler:
+class DelaySampler(Subject):
     """Samples the delay of one run of `loop`. Thread: the watch thread's, except `mean` and `unanswered`."""
 
-    thread_id = 0  # it reads no CPU clock
-    clock: int | None = None
-    suspicious = False
     threshold = INTERVAL
 
     def __init__(self, loop: Any) -> None:
-        self.gone = False
         self._loop = loop
         self._samples: deque[_Sample] = deque(maxlen=MOST)
         self._sampled = self._posted = monotonic()

@@ -15,7 +15,7 @@ from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 from loopcore_plugins.watchdog.clocks import Collections, Moment
 from loopcore_plugins.watchdog.health import liveness
-from loopcore_plugins.watchdog.watch_thread import watch_thread
+from loopcore_plugins.watchdog.watch_thread import Subject, watch_thread
 
 logger = plugin_logger.getChild("watchdog")
 
@@ -23,18 +23,14 @@ INTERVAL: Final = 1.0
 """Seconds between two touches."""
 
 
-class LiveFile:
+class LiveFile(Subject):
     """The file at `path`. Thread: the watch thread's, except `remove`."""
 
-    thread_id = 0  # it reads no CPU clock
-    clock: int | None = None
-    suspicious = False
     threshold = INTERVAL
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.users = 0
-        self.gone = False
         self._lock = threading.RLock()  # a finalizer that runs inside may close a loop
         self._touched = float("-inf")
         self._failed = False

@@ -65,7 +65,7 @@ class Watchdog:
             self._probing = Probing(
                 port=port, host=host, ports=ports, file=file, max_stall=max_stall, max_delay=max_delay
             )
-        self._requests = RequestReader(context)
+        self.read_request = RequestReader(context).read
         self._watches: dict[int, Watch] = {}
         self._causes: Counter[str] = Counter()
         self._seconds = 0.0
@@ -114,9 +114,7 @@ class Watchdog:
     def loopcore_run_started(self, loop: Any) -> None:
         """Start watching `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
-            hurry = watch_thread().hurry
-            watch = Watch(loop, self.threshold, self._note, hurry, self._ignore, self._requests.read)
-            self._watches[id(loop)] = watch
+            watch = self._watches[id(loop)] = Watch(loop, self.threshold, self)
             watch_thread().add(watch)
             if self._probing is not None:
                 self._probing.start(watch)
@@ -128,8 +126,7 @@ class Watchdog:
         if watch is not None:
             if self._probing is not None:
                 self._probing.stop(watch)
-            watch.gone = True
-            watch_thread().hurry()
+            watch_thread().drop(watch)
 
     def counters(self) -> dict[str, float]:
         """Return the counters. Thread: any.
@@ -147,10 +144,13 @@ class Watchdog:
             "ignored": self._ignored,
         }
 
-    def _ignore(self) -> None:
+    # What a watch reports
+
+    def note_standstill(self) -> None:
+        """Count it."""
         self._ignored += 1
 
-    def _note(self, event: str, loop: Any, stall: Stall) -> None:
+    def note_stall(self, event: str, loop: Any, stall: Stall) -> None:
         """Count, call the hooks, and log: in this order, because the loop may be stuck in the log."""
         if event == "end":
             self._causes[stall.cause] += 1

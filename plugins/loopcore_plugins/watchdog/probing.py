@@ -7,6 +7,7 @@ from typing import Any
 
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
+from loopcore_plugins.trace.naming import fill_in
 from loopcore_plugins.watchdog import health
 from loopcore_plugins.watchdog.delays import DelaySampler
 from loopcore_plugins.watchdog.live_file import check_writable, close_file, open_file
@@ -37,7 +38,7 @@ class Probing:
             self._ports = port_range("watchdog", port, ports)
         self._file = None if file is None else Path(file).absolute()
         if self._file is not None:
-            check_writable(_fill_in(self._file))
+            check_writable(fill_in(self._file, pid=os.getpid()))
         self._loops: set[int] = set()
         self._lock = threading.RLock()  # reentrant: a garbage collection under it may close a loop
         self._runs: dict[int, health.Run] = {}
@@ -59,7 +60,7 @@ class Probing:
 
                 self._endpoint = serve("probes", self._host, self._ports, health.ROUTES, logger)
             if is_first and self._file is not None:
-                self._path = _fill_in(self._file)
+                self._path = fill_in(self._file, pid=os.getpid())
                 open_file(self._path)
 
     def close(self, loop: Any) -> None:
@@ -97,7 +98,3 @@ class Probing:
         if run is not None:
             run.delays.gone = True
             health.remove(run)
-
-
-def _fill_in(file: Path) -> Path:
-    return file.with_name(file.name.replace("{pid}", str(os.getpid())))

@@ -14,7 +14,7 @@ from typing import Final
 
 import loopcore
 from loopcore.text import printable
-from loopcore_plugins._tasktree import Place, place_of
+from loopcore_plugins._tasktree import INSTALLED, Place, place_of
 
 Stack = tuple[Place, ...]
 """The places of a thread, outermost first."""
@@ -22,7 +22,6 @@ Stack = tuple[Place, ...]
 _LOOPCORE: Final = str(Path(loopcore.__file__).parent) + os.sep
 _PLUGINS: Final = str(Path(__file__).parents[1]) + os.sep
 _STDLIB: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
-_INSTALLED: Final = ("site-packages", "dist-packages")
 _RUN: Final = loopcore.EventLoop.run_forever.__code__.co_filename
 _DEEPEST: Final = 200
 
@@ -82,4 +81,4 @@ def _is_of_program(place: Place) -> bool:
     if place.file.startswith((_LOOPCORE, "<frozen")):
         return False
     # Installed packages are inside the directory of the standard library, too.
-    return any(name in place.file for name in _INSTALLED) or not place.file.startswith(_STDLIB)
+    return any(name in place.file for name in INSTALLED) or not place.file.startswith(_STDLIB)

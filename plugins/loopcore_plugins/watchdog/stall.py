@@ -9,14 +9,14 @@ from loopcore_plugins.watchdog.stacks import Stack
 
 Cause = Literal["blocked", "busy", "gc", "gil", "suspended"]
 
-EXPLANATIONS: dict[Cause, str] = {
+EXPLANATIONS: dict[str, str] = {
     "blocked": "a callback waits in a blocking call",
     "busy": "a callback computes",
     "gc": "the garbage collector ran",
     "gil": "another thread held the GIL",
     "suspended": "no thread of the process ran: suspended, short of CPU, or in C code that waits while holding the GIL",
 }
-"""A description of each cause."""
+"""A description of each `Cause`."""
 
 MOSTLY = 0.5
 """The share of a stall that an activity must have taken to count as its cause."""

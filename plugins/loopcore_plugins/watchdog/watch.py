@@ -12,16 +12,27 @@ the loop, to learn without delay and exactly when it continues.
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from loopcore.build_info import has_gil
 from loopcore_plugins._tasktree import awaiting, running_task, view_running, view_tasks
 from loopcore_plugins.watchdog.clocks import Collections, Moment, own_clock
 from loopcore_plugins.watchdog.stacks import Stack, callback_of, common, innermost_of_program, stack_of
 from loopcore_plugins.watchdog.stall import Holder, Stall, StallSample
+from loopcore_plugins.watchdog.watch_thread import Subject, watch_thread
 
-Listener = Callable[[str, Any, Stall], None]
+
+class WatchHost(Protocol):
+    """What a `Watch` reports to. Thread: the watch thread's."""
+
+    def note_stall(self, event: str, loop: Any, stall: Stall) -> None:
+        """Note that a stall begins or ends: `event` is "begin" or "end"."""
+
+    def note_standstill(self) -> None:
+        """Note that the whole process stood still while the loop was idle."""
+
+    def read_request(self, task: Any) -> dict[str, str] | None:
+        """Return the ids of the request that `task` serves, by name; None if there are none."""
 
 
 class Where:
@@ -53,7 +64,7 @@ class Where:
         stall.call = self.stack[-1] if self.stack else None
 
 
-class Watch:
+class Watch(Subject):
     """One run of `loop`, in the thread that creates this, or in `thread_id`, whose CPU clock is `clock`.
 
     Thread: afterwards the watch thread, except `_note_end`.
@@ -63,10 +74,7 @@ class Watch:
         self,
         loop: Any,
         threshold: float,
-        listener: Listener,
-        hurry: Callable[[], None],
-        ignored: Callable[[], None],
-        read_request: Callable[[Any], dict[str, str] | None],
+        host: WatchHost,
         *,
         thread_id: int | None = None,
         clock: int | None = None,
@@ -75,12 +83,7 @@ class Watch:
         self.threshold = threshold
         self.thread_id = threading.get_ident() if thread_id is None else thread_id
         self.clock = own_clock() if thread_id is None else clock
-        self.suspicious = False
-        self.gone = False
-        self._listener = listener
-        self._hurry = hurry
-        self._ignored = ignored
-        self._read_request = read_request
+        self._host = host
         self._ticks: int = loop.counters().ticks
         self._moved = Moment.take({self.thread_id: self.clock})
         """The first check in the current tick."""
@@ -133,13 +136,13 @@ class Watch:
             self.loop.call_soon_threadsafe(self._note_end, stall)
         except RuntimeError:  # closed
             pass
-        self._listener("begin", self.loop, stall)
+        self._host.note_stall("begin", self.loop, stall)
 
     def _note_end(self, stall: Stall) -> None:
         """Note the time. Thread: the loop's, in the first callback after the stall."""
         if stall is self._stall:
             self._ended = time.monotonic()
-            self._hurry()
+            watch_thread().hurry()
 
     def _follow(self, stall: Stall, moment: Moment, collections: Collections, stuck: bool) -> None:
         ended = self._ended
@@ -153,7 +156,7 @@ class Watch:
         stall.seconds = max(stall.seconds, (ended or moment.now) - self._moved.now)
         stall.over = True
         self._stall = None
-        self._listener("end", self.loop, stall)
+        self._host.note_stall("end", self.loop, stall)
 
     def _report_late(self, previous: Moment, moment: Moment, collections: Collections, waiting: bool) -> None:
         sample = self._sample(previous, moment, collections, in_callback=not waiting)
@@ -163,11 +166,11 @@ class Watch:
             where.sample(self.loop, self.thread_id)
         stall = self._make(sample, previous, moment, where)
         if stall is None:
-            self._ignored()
+            self._host.note_standstill()
             return
         stall.over = True
-        self._listener("begin", self.loop, stall)
-        self._listener("end", self.loop, stall)
+        self._host.note_stall("begin", self.loop, stall)
+        self._host.note_stall("end", self.loop, stall)
 
     def _sample(self, begin: Moment, end: Moment, collections: Collections, *, in_callback: bool) -> StallSample:
         process = end.process_since(begin)
@@ -196,7 +199,7 @@ class Watch:
             stall.awaited_by = tuple(awaiting(views, where.task))
             task = running_task(self.loop)
             if id(task) == where.task:
-                stall.request = self._read_request(task)
+                stall.request = self._host.read_request(task)
         if cause == "gil":
             stall.holder = self._holder(begin, end)
         return stall

@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 import time
-from typing import Final, Protocol
+from typing import Final
 
 from loopcore.log import plugin_logger
 from loopcore_plugins.watchdog.clocks import Collections, Moment
@@ -26,19 +26,22 @@ FAREWELL: Final = 1.0
 """Seconds that shutdown waits for the thread, which may be logging to something slow."""
 
 
-class Subject(Protocol):
-    """A run of a loop that is being watched."""
+class Subject:
+    """What the watch thread looks at: mostly a run of a loop."""
 
     threshold: float
-    thread_id: int
-    clock: int | None
-    suspicious: bool
+    """Seconds between two looks."""
+    thread_id = 0
+    clock: int | None = None
+    """The CPU clock of the thread `thread_id`, which the looks need; None if they need none."""
+    suspicious = False
     """Whether the last look found the loop outside its wait."""
-    gone: bool
-    """Whether the run is over; the watch_thread looks once more, then drops it."""
+    gone = False
+    """Whether the run is over; the watch thread looks once more, then drops it."""
 
     def look(self, moment: Moment, collections: Collections) -> None:
         """Check it. Thread: the watch thread's."""
+        raise NotImplementedError
 
 
 class WatchThread:
@@ -63,6 +66,11 @@ class WatchThread:
                 self._thread = threading.Thread(target=self._run, name="loopcore-watchdog", daemon=True)
                 self._thread.start()
         self._wake.set()
+
+    def drop(self, subject: Subject) -> None:
+        """Look at `subject` once more, soon, and then no more. Thread: any."""
+        subject.gone = True
+        self.hurry()
 
     def hurry(self) -> None:
         """Check now. Thread: any; also a loop's, in a callback."""

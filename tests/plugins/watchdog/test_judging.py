@@ -58,14 +58,17 @@ class Looks:
         self.loop = FakeLoop()
         self.told: list[tuple[str, Stall]] = []
         self.ignored = 0
-        self.watch = Watch(self.loop, 1.0, self._listen, lambda: None, self._ignore, lambda _: None)
+        self.watch = Watch(self.loop, 1.0, self)
         self.start = self.watch._moved.now
 
-    def _listen(self, event: str, loop: Any, stall: Stall) -> None:
+    def note_stall(self, event: str, loop: Any, stall: Stall) -> None:
         self.told.append((event, stall))
 
-    def _ignore(self) -> None:
+    def note_standstill(self) -> None:
         self.ignored += 1
+
+    def read_request(self, task: Any) -> None:
+        return None
 
     def at(self, seconds: float, *, late: float = 0.0, process: float = 0.0, collected: float = 0.0) -> list[str]:
         """Look `seconds` after the start, when the process has used `process` seconds of CPU."""

@@ -67,9 +67,9 @@ class FakeLoop:
 def stalls(watchdog: Watchdog, number: int) -> None:
     for _ in range(number):
         stall = Stall("busy", 2.0, 1.0)
-        watchdog._note("begin", FakeLoop, stall)
+        watchdog.note_stall("begin", FakeLoop, stall)
         stall.over = True
-        watchdog._note("end", FakeLoop, stall)
+        watchdog.note_stall("end", FakeLoop, stall)
 
 
 @pytest.mark.parametrize(

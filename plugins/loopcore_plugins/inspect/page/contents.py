@@ -137,7 +137,7 @@ def _event(event: Event, began: float) -> Message:
         "at": max(event.when - began, 0.0),
         "seconds": event.seconds,
         "cause": event.cause,
-        "explanation": EXPLANATIONS.get(event.cause, ""),  # type: ignore[call-overload]
+        "explanation": EXPLANATIONS.get(event.cause, ""),
         "place": _text(event.place),
         "task": _text(event.task),
         "stack": _stack(stall.get("stack", ())),
