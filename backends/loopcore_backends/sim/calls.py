@@ -4,21 +4,21 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from loopcore.ports.interest import READ, WRITE
-from loopcore_backends.sim.descriptors import Description, error, is_simulated, scatter
+from loopcore_backends.sim.descriptors import error, is_simulated, retry, scatter
 from loopcore_backends.sim.pipes import make_pipe
+from loopcore_backends.sim.replacing import Replacement
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
 
 
-def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
+def replacements(world: "World") -> list[Replacement]:
     """Return what stands in for the functions of `os`."""
     calls = _Calls(world)
-    found: list[tuple[ModuleType, str, object]] = [(os, "pipe", calls.pipe)]
+    found: list[Replacement] = [(os, "pipe", calls.pipe)]
     if hasattr(os, "pipe2"):
         found.append((os, "pipe2", calls.pipe2))
     for name, simulated in calls.of_descriptors().items():
@@ -60,30 +60,20 @@ class _Calls:
             "isatty": self.isatty,
         }
 
-    def _retry(self, description: Description, call: Callable[[], Any], interest: int) -> Any:
-        while True:
-            try:
-                return call()
-            except BlockingIOError:
-                if not description.blocking:
-                    raise
-            self._world.block(lambda: description.is_ready(interest))
-
     def read(self, fd: int, size: int) -> bytes:
         if size < 0:
             raise error(errno.EINVAL)
         description = self._table.get(fd)
-        data: bytes = self._retry(description, lambda: description.read(size), READ)
-        return data
+        return retry(self._world, description, lambda: description.read(size), READ)
 
     def write(self, fd: int, data: Any) -> int:
         description = self._table.get(fd)
         view = memoryview(data).cast("B")
         take = description.write if description.blocking else description.write_some
-        size: int = self._retry(description, lambda: take(view), WRITE)
+        size = retry(self._world, description, lambda: take(view), WRITE)
         while description.blocking and 0 < size < len(view):  # write(2) that blocks takes it all
             try:
-                size += self._retry(description, partial(description.write, view[size:]), WRITE)
+                size += retry(self._world, description, partial(description.write, view[size:]), WRITE)
             except OSError:
                 break  # the next call reports it
         return size

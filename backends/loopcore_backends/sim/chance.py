@@ -62,13 +62,3 @@ def replacements(world: WorldView) -> list[Replacement]:
         (os, "getppid", lambda: 1),
     ]
     return [place for place in places if hasattr(place[0], place[1])]
-
-
-def hash_seed_is_pinned() -> bool:
-    """Return whether hashes of strings, and so the order of sets of strings, are the same in every process.
-
-    They are when Python was started with PYTHONHASHSEED=0 or another number.
-    """
-    if not sys.flags.hash_randomization:
-        return True
-    return not sys.flags.ignore_environment and os.environ.get("PYTHONHASHSEED", "random").isdecimal()

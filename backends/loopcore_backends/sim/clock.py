@@ -16,13 +16,10 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from time import monotonic as real_monotonic
 from typing import Any
 
 from loopcore_backends.sim.replacing import Replacement, StandsFor
 from loopcore_backends.sim.views import HostView, WorldView
-
-__all__ = ["EPOCH", "UPTIME", "WorldClock", "real_monotonic", "replacements"]
 
 EPOCH = 1_700_000_000.0
 """Wall time in seconds at the start of a simulation: 14 November 2023, 22:13:20 UTC."""
@@ -38,6 +35,11 @@ _localtime, _gmtime, _ctime, _asctime, _strftime = time.localtime, time.gmtime, 
 _NS = 1_000_000_000
 
 
+def wall_ns(now: float, host: HostView) -> int:
+    """Return the time of the host's wall clock, in nanoseconds, when true time is `now`."""
+    return int(EPOCH) * _NS + round((now * host.clock_rate + host.clock_offset) * _NS)
+
+
 class WorldClock:
     """The monotonic clock of one host: the clock of its loop (`loopcore.ports.clock`) and of `time.monotonic`."""
 
@@ -50,10 +52,6 @@ class WorldClock:
     def now(self) -> float:
         """Seconds since the host started, `UPTIME` at the start of the simulation."""
         return UPTIME + self._world.now * self._host.clock_rate
-
-    def true_time(self, moment: float) -> float:
-        """When `now` will show `moment`, as `world.now` counts."""
-        return (moment - UPTIME) / self._host.clock_rate
 
 
 def replacements(world: WorldView) -> list[Replacement]:
@@ -112,8 +110,7 @@ class _Clocks:
         return EPOCH + world.now * world.host.clock_rate + world.host.clock_offset
 
     def wall_ns(self) -> int:
-        world = self._world
-        return int(EPOCH) * _NS + round((world.now * world.host.clock_rate + world.host.clock_offset) * _NS)
+        return wall_ns(self._world.now, self._world.host)
 
     def monotonic(self) -> float:
         return UPTIME + self._world.now * self._world.host.clock_rate

@@ -2,9 +2,15 @@
 
 import errno
 import os
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from loopcore.ports.interest import ERROR, HANGUP
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import World
+
+T = TypeVar("T")
 
 FIRST: Final = 1_000_000
 """The lowest simulated number: a real system call that is given one fails with EBADF."""
@@ -160,6 +166,17 @@ def is_simulated(fd: object) -> bool:
 def error(number: int) -> OSError:
     """Return the OSError of this errno, of the subclass that Python gives it."""
     return OSError(number, os.strerror(number))
+
+
+def retry(world: "World", description: Description, call: Callable[[], T], interest: int) -> T:
+    """Return the result of `call`, once it does not block. Raises BlockingIOError if the description does not block."""
+    while True:
+        try:
+            return call()
+        except BlockingIOError:
+            if not description.blocking:
+                raise
+        world.block(lambda: description.is_ready(interest))
 
 
 def scatter(data: bytes, views: "list[memoryview]") -> None:

@@ -27,7 +27,7 @@ class SelectorEventLoop(asyncio.SelectorEventLoop, metaclass=replacing.StandsFor
 @contextmanager
 def installed(world: World) -> Iterator[None]:
     """Let the program in the body of the `with` statement see `world` instead of the operating system."""
-    parts: list[tuple[Any, Any, object]] = []
+    parts: list[replacing.Replacement] = []
     for module in (calls, file_calls, chance, clock, ordered, polling, refusals, signals, sockets, thread_calls):
         parts += module.replacements(world)
     parts += _loops(world)
@@ -37,7 +37,7 @@ def installed(world: World) -> Iterator[None]:
         yield
 
 
-def _loops(world: World) -> list[tuple[Any, str, object]]:
+def _loops(world: World) -> list[replacing.Replacement]:
     """What makes the runners, policies and loop classes of asyncio and loopcore give loops of `world`.
 
     A policy that the program has set before does not count: a simulation begins with the default one, so that no loop

@@ -1,10 +1,10 @@
 """Names: getaddrinfo(3) and its relatives over the hosts of the simulation."""
 
 import socket
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from loopcore_backends.sim.network import BROADCAST
+from loopcore_backends.sim.replacing import Replacement
 from loopcore_backends.sim.socket_base import full_address
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def numeric(world: "World", family: int, address: Any) -> Any:
     raise unknown(name)
 
 
-def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
+def replacements(world: "World") -> list[Replacement]:
     """Return what stands in for the functions that resolve names."""
 
     def getaddrinfo(

@@ -105,26 +105,28 @@ def replacements(world: WorldView) -> list[Replacement]:
     places: list[Replacement] = [
         *_OF_OS,
         (subprocess.Popen, "__init__", _refuse_popen),
-        (process, "start", _refusal("multiprocessing.Process.start()", _PROCESS)),
-        (modules("_posixsubprocess"), "fork_exec", _refusal("starting a process", _PROCESS)),
+        (process, "start", refusal("multiprocessing.Process.start()", _PROCESS)),
+        (modules("_posixsubprocess"), "fork_exec", refusal("starting a process", _PROCESS)),
         # platform.platform() would start a process; this tells it that the program is missing.
         (getattr(modules("platform"), "_Processor", None), "from_subprocess", lambda: None),
-        (modules("_socket"), "socketpair", _refusal("_socket.socketpair()", _SOCKET)),
-        (getattr(modules("ssl"), "SSLContext", None), "wrap_socket", _refusal("SSLContext.wrap_socket()", _TLS)),
+        (modules("_socket"), "socketpair", refusal("_socket.socketpair()", _SOCKET)),
+        (getattr(modules("ssl"), "SSLContext", None), "wrap_socket", refusal("SSLContext.wrap_socket()", _TLS)),
     ]
     for name in ("epoll", "kqueue", "devpoll"):
-        refuse = _refusal(f"select.{name}()", _SELECT)
+        refuse = refusal(f"select.{name}()", _SELECT)
         selector = getattr(selectors, f"{name.capitalize()}Selector", None)
         places += [(select, name, refuse), (selector, "_selector_cls", refuse)]  # the class keeps a copy
     for module, path in _OWN_SOCKETS:
         if module in sys.modules:
             *owners, name = path.split(".")
             owner = reduce(getattr, owners, sys.modules[module])
-            places.append((owner, name, _refusal(f"{module}.{path} (sockets of a C library)", _LIBRARY)))
+            places.append((owner, name, refusal(f"{module}.{path} (sockets of a C library)", _LIBRARY)))
     return [place for place in places if hasattr(place[0], place[1])]
 
 
-def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
+def refusal(what: str, instead: str) -> Callable[..., NoReturn]:
+    """Return a function that raises `not_simulated`."""
+
     def refuse(*args: object, **kwargs: object) -> NoReturn:
         raise not_simulated(what, instead)
 
@@ -132,11 +134,11 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
 
 
 _OF_OS: Final = [
-    (os, name, _refusal(f"os.{name}()", _PROCESS))
+    (os, name, refusal(f"os.{name}()", _PROCESS))
     for name in vars(os)
     if name.startswith(("exec", "fork", "posix_spawn", "startfile", "system"))
 ] + [
-    (os, name, _refusal(f"os.{name}()", instead))
+    (os, name, refusal(f"os.{name}()", instead))
     for name, instead in (
         ("eventfd", _DESCRIPTOR),
         ("login_tty", _PROCESS),

@@ -7,11 +7,11 @@ import errno
 import math
 import os
 import signal
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from loopcore.sim.errors import NotSimulatedError
-from loopcore_backends.sim.descriptors import is_simulated
+from loopcore_backends.sim.descriptors import error, is_simulated
+from loopcore_backends.sim.replacing import Replacement
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
@@ -35,7 +35,7 @@ class Signals:
             self.alarm = None
 
 
-def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
+def replacements(world: "World") -> list[Replacement]:
     """Return what stands in for the functions about signals."""
 
     def handler_of(number: int) -> Any:
@@ -46,7 +46,7 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
         if not callable(handler) and handler not in (signal.SIG_IGN, signal.SIG_DFL):
             raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")
         if number in (signal.SIGKILL, signal.SIGSTOP):
-            raise OSError(22, "Invalid argument")
+            raise error(errno.EINVAL)
         before = handler_of(number)
         world.host.signals.handlers[int(number)] = handler
         return before
@@ -58,7 +58,7 @@ def replacements(world: "World") -> list[tuple[ModuleType, str, object]]:
 
     def kill(pid: int, number: int) -> None:
         if pid != world.host.pid:  # the processes of other hosts are on other machines
-            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+            raise error(errno.ESRCH)
         deliver(world, world.host, number)
 
     def raise_signal(number: int) -> None:

@@ -6,13 +6,14 @@ import struct
 import warnings
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from loopcore.ports.interest import READ, WRITE
 from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim import names
 from loopcore_backends.sim.datagrams import DatagramSocket, UdpSocket, UnixDatagramSocket
 from loopcore_backends.sim.descriptors import error, is_simulated, scatter
+from loopcore_backends.sim.replacing import Replacement
 from loopcore_backends.sim.socket_base import path_of
 from loopcore_backends.sim.streams import BUFFER, StreamSocket
 from loopcore_backends.sim.tcp import TcpSocket
@@ -21,8 +22,6 @@ from loopcore_backends.sim.world import World, the_world
 
 T = TypeVar("T")
 
-_READ: Final = 1
-_WRITE: Final = 4
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
 _NONBLOCK: Final = getattr(socket, "SOCK_NONBLOCK", 0)
 _FLAGS: Final = _NONBLOCK | getattr(socket, "SOCK_CLOEXEC", 0)
@@ -183,7 +182,7 @@ class SimSocket(socket.socket):
         self._opened().listen(max(0, backlog))
 
     def _accept(self) -> tuple[int, Any]:
-        accepted = self._retry(self._opened().accept, _READ)
+        accepted = self._retry(self._opened().accept, READ)
         address = accepted.remote
         return self._world.descriptors.install(accepted), "" if address is None else address
 
@@ -283,12 +282,12 @@ class SimSocket(socket.socket):
         description = self._opened()
         peek = bool(flags & socket.MSG_PEEK)
         if isinstance(description, DatagramSocket):
-            data, address = self._retry(lambda: description.receive(size, peek=peek), _READ, flags)
+            data, address = self._retry(lambda: description.receive(size, peek=peek), READ, flags)
             return data[:size], address, len(data) > size
-        data = self._retry(lambda: description.read(size, peek=peek), _READ, flags)
+        data = self._retry(lambda: description.read(size, peek=peek), READ, flags)
         if flags & socket.MSG_WAITALL and not peek and self._waits(flags):
             while len(data) < size:
-                more = self._retry(partial(description.read, size - len(data)), _READ, flags)
+                more = self._retry(partial(description.read, size - len(data)), READ, flags)
                 if not more:
                     break
                 data += more
@@ -299,12 +298,12 @@ class SimSocket(socket.socket):
         view = memoryview(data).cast("B")
         description = self._opened()
         if not isinstance(description, StreamSocket) or not self._waits(flags) or self._blocks_for is not None:
-            size: int = self._retry(lambda: description.write_some(view), _WRITE, flags)
+            size: int = self._retry(lambda: description.write_some(view), WRITE, flags)
             return size
-        sent: int = self._retry(lambda: description.write(view), _WRITE, flags)
+        sent: int = self._retry(lambda: description.write(view), WRITE, flags)
         while sent < len(view):  # send(2) that blocks takes it all
             try:
-                sent += self._retry(partial(description.write, view[sent:]), _WRITE, flags)
+                sent += self._retry(partial(description.write, view[sent:]), WRITE, flags)
             except OSError:
                 break  # the next call reports it
         return sent
@@ -315,7 +314,7 @@ class SimSocket(socket.socket):
         description = self._opened()
         sent = 0
         while True:
-            sent += self._retry(partial(description.write, view[sent:]), _WRITE, flags, deadline)
+            sent += self._retry(partial(description.write, view[sent:]), WRITE, flags, deadline)
             if sent >= len(view):
                 return
 
@@ -326,7 +325,7 @@ class SimSocket(socket.socket):
         flags = flags_and_address[0] if len(flags_and_address) == 2 else 0
         target = self._numeric(flags_and_address[-1])
         description = self._opened()
-        return int(self._retry(lambda: description.send_to(view, target), _WRITE, flags))
+        return int(self._retry(lambda: description.send_to(view, target), WRITE, flags))
 
     def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None) -> int:
         if [*ancdata]:
@@ -456,7 +455,7 @@ def make_description(world: World, family: int, kind: int, proto: int) -> Any:
     return (TcpSocket if kind == socket.SOCK_STREAM else UdpSocket)(world.host, family, proto)
 
 
-def replacements(world: World) -> list[tuple[ModuleType, str, object]]:
+def replacements(world: World) -> list[Replacement]:
     """Return what stands in for the names of the module `socket`."""
 
     def socketpair(family: int | None = None, type: int = socket.SOCK_STREAM, proto: int = 0) -> Any:  # noqa: A002

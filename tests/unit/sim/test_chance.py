@@ -2,7 +2,6 @@ import os
 import random
 import secrets
 import ssl
-import subprocess
 import sys
 import tempfile
 import threading
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loopcore_backends.sim import chance, clock
+from loopcore_backends.sim import clock
 from loopcore_backends.sim.chance import replacements
 from loopcore_backends.sim.replacing import installed
 from tests.unit.sim.conftest import FakeTape, FakeWorld
@@ -86,21 +85,3 @@ def test_names_of_threads_begin_at_one(world: Any) -> None:
     for _ in range(2):
         with installed(replacements(world)):
             assert threading.Thread(target=int).name == "Thread-1 (int)"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "seed", "pinned"),
-    [([], "0", True), ([], "17", True), ([], "random", False), ([], None, False), (["-E"], "17", False)],
-)
-def test_hash_seed_is_pinned_by_the_environment(arguments: list[str], seed: str | None, pinned: bool) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
-    if seed is not None:
-        environment["PYTHONHASHSEED"] = seed
-    program = (
-        f"import sys; sys.path[:] = {sys.path!r}\n"
-        f"from {chance.__name__} import hash_seed_is_pinned; print(hash_seed_is_pinned())"
-    )
-    done = subprocess.run(
-        [sys.executable, *arguments, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == [str(pinned)]

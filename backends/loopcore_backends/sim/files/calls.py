@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.errors import LoopcoreError
@@ -20,7 +19,8 @@ from loopcore_backends.sim.descriptors import error, is_simulated
 from loopcore_backends.sim.files.inodes import File
 from loopcore_backends.sim.files.opening import Openings
 from loopcore_backends.sim.files.system import REAL, Files
-from loopcore_backends.sim.refusals import not_simulated
+from loopcore_backends.sim.refusals import refusal
+from loopcore_backends.sim.replacing import Replacement
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
@@ -50,10 +50,10 @@ class _Names(set[Any]):
         return getattr(function, "__name__", "") in {each.__name__ for each in self}
 
 
-def replacements(world: "World") -> list[tuple[Any, str, object]]:
+def replacements(world: "World") -> list[Replacement]:
     """Return what stands in for functions of builtins, io, os, fcntl and ssl: (owner, name, value)."""
     files = Files(world)
-    found: list[tuple[Any, str, object]] = []
+    found: list[Replacement] = []
 
     def replace(name: str, value: object) -> None:
         if name in REAL:
@@ -71,7 +71,7 @@ def replacements(world: "World") -> list[tuple[Any, str, object]]:
         else:
             replace(name, by_path[other])
     for name in _REFUSED:
-        replace(name, _refusal(f"os.{name}()", "use files, directories and os.pipe()"))
+        replace(name, refusal(f"os.{name}()", "use files, directories and os.pipe()"))
     replace("sendfile", _either_of_two("sendfile", files.sendfile))
     replace("copy_file_range", _either_of_two("copy_file_range", files.copy_file_range))
     for name in ("supports_dir_fd", "supports_fd", "supports_follow_symlinks"):
@@ -151,9 +151,9 @@ def _either_of_two(name: str, simulated: Callable[..., Any]) -> Callable[..., An
     return call
 
 
-def _copies(by_path: dict[str, Callable[..., Any]]) -> list[tuple[Any, str, object]]:
+def _copies(by_path: dict[str, Callable[..., Any]]) -> list[Replacement]:
     """What Python's own classes have copied: a default argument of tempfile, attributes of a class of glob (3.13)."""
-    found: list[tuple[Any, str, object]] = []
+    found: list[Replacement] = []
     closer: Any = tempfile._TemporaryFileCloser  # type: ignore[attr-defined]
     for name in ("close", "cleanup"):
         original = vars(closer).get(name)
@@ -173,7 +173,7 @@ def _with_unlink(original: Callable[..., None], unlink: Callable[..., None], clo
 # ---------------------------------------------------------------- locks
 
 
-def _locks(world: "World", files: Files) -> list[tuple[ModuleType, str, object]]:
+def _locks(world: "World", files: Files) -> list[Replacement]:
     import fcntl
 
     table = world.descriptors
@@ -226,17 +226,10 @@ def _locks(world: "World", files: Files) -> list[tuple[ModuleType, str, object]]
     return [(fcntl, "flock", flock), (fcntl, "lockf", lockf), (fcntl, "fcntl", control), (fcntl, "ioctl", ioctl)]
 
 
-def _refusal(what: str, instead: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise not_simulated(what, instead)
-
-    return refuse
-
-
 # ---------------------------------------------------------------- what opens files in C
 
 
-def _certificates(files: Files, openings: Openings) -> list[tuple[Any, str, object]]:
+def _certificates(files: Files, openings: Openings) -> list[Replacement]:
     """Functions of ssl that open files in C: give them a real copy of a simulated file, for the time of the call."""
     real_chain, real_locations = ssl.SSLContext.load_cert_chain, ssl.SSLContext.load_verify_locations
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from loopcore.ports.interest import READ, WRITE
-from loopcore_backends.sim.descriptors import error, is_simulated
+from loopcore_backends.sim.descriptors import error, is_simulated, retry
 from loopcore_backends.sim.files.descriptor import OpenFile
-from loopcore_backends.sim.files.system import Files, retry
+from loopcore_backends.sim.files.system import Files
 
 if TYPE_CHECKING:
     from loopcore_backends.sim.world import World

@@ -9,11 +9,11 @@ functions; so does the opening of an unchanged real file for reading only. Nothi
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from loopcore_backends.sim.clock import EPOCH
-from loopcore_backends.sim.descriptors import Description, error, is_simulated, scatter
+from loopcore_backends.sim.clock import wall_ns
+from loopcore_backends.sim.descriptors import error, is_simulated, scatter
 from loopcore_backends.sim.files.descriptor import ACCESS, OpenFile, open_inode
 from loopcore_backends.sim.files.disk import Disk, Place
 from loopcore_backends.sim.files.inodes import PAGE, Directory, File, Foreign, Inode, Socket, Symlink
@@ -30,11 +30,7 @@ _RANDOM_DEVICES = frozenset(["/dev/random", "/dev/urandom", "/dev/hwrng"])
 
 def new_disk(host: Any) -> Disk:
     """Return a disk whose times are of the wall clock of `host`."""
-
-    def wall_ns() -> int:
-        return int((EPOCH + host.world.now * host.clock_rate + host.clock_offset) * 1_000_000_000)
-
-    return Disk(wall_ns)
+    return Disk(lambda: wall_ns(host.world.now, host))
 
 
 class Entry:
@@ -440,14 +436,3 @@ class Files:
         opened = self.open_file(src)
         data = opened.read(count) if offset_src is None else opened.read_at(count, offset_src)
         return self.pwrite(dst, data, offset_dst) if data else 0
-
-
-def retry(world: "World", description: Description, call: Callable[[], Any], interest: int) -> Any:
-    """Return the result of `call`, once it does not block; BlockingIOError if the description is non-blocking."""
-    while True:
-        try:
-            return call()
-        except BlockingIOError:
-            if not description.blocking:
-                raise
-        world.block(lambda: description.is_ready(interest))

@@ -88,7 +88,7 @@ def replacements(world: "World") -> list[Replacement]:
     def join(thread: threading.Thread, timeout: float | None = None) -> None:
         found = threads.of(thread)
         if found is not None and found is not threads.running:
-            deadline = None if timeout is None else world.now + max(timeout, 0) / world.host.clock_rate
+            deadline = None if timeout is None else world.deadline_after(max(timeout, 0))
             if not world.block(found.is_over, deadline):
                 return
         _join(thread, timeout)

@@ -80,7 +80,7 @@ class Lock:
         """Acquire it once it is free; False if that takes longer than `timeout`."""
         if get_ident() in SIMULATED_THREADS:
             world = current.world()
-            deadline = None if timeout == -1 else world.now + timeout / world.host.clock_rate
+            deadline = None if timeout == -1 else world.deadline_after(timeout)
             return bool(world.block(self.is_free, deadline) and self._lock.acquire(False))
         # A real thread, and a lock that it has from the simulation.
         end = None if timeout == -1 else monotonic() + timeout

@@ -34,6 +34,14 @@ def test_a_program_writes_and_reads_a_file(simulated):
     assert not os.path.exists("/sim/notes.txt")
 
 
+def test_file_is_stamped_with_the_time_that_the_program_reads(simulated):
+    with simulated():
+        time.sleep(0.0137)
+        with open("/sim/stamped", "w") as file:
+            file.write("now")
+        assert os.stat("/sim/stamped").st_mtime_ns == time.time_ns()
+
+
 def test_nothing_real_is_changed(simulated, tmp_path):
     real = tmp_path / "real.txt"
     real.write_text("real")
