@@ -60,6 +60,7 @@ cdef class TimerHandle(Handle):
     cpdef list _describe(self)
 
 
+cdef int _fill(Handle handle, object callback, tuple args, object loop, object context) except -1
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
 @cython.locals(handle=ThreadSafeHandle)

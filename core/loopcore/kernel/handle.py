@@ -302,11 +302,9 @@ PostedHandle = ThreadSafeHandle if sys.version_info >= (3, 14) or not HAS_GIL el
 _IS_SAFE = PostedHandle is ThreadSafeHandle
 
 
-def make_handle(
-    callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None
-) -> Handle:
-    """Make a Handle as its constructor does outside debug mode, without the cost of a constructor call."""
-    handle = Handle.__new__(Handle)
+def _fill(
+    handle: Handle, callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None
+) -> None:
     handle._callback = callback
     handle._args = args
     handle._context = copy_context() if context is None else context
@@ -314,6 +312,14 @@ def make_handle(
     handle._cancelled = False
     handle._source_traceback = None
     handle._repr = None
+
+
+def make_handle(
+    callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None
+) -> Handle:
+    """Make a Handle as its constructor does outside debug mode, without the cost of a constructor call."""
+    handle = Handle.__new__(Handle)
+    _fill(handle, callback, args, loop, context)
     return handle
 
 
@@ -324,13 +330,7 @@ def make_posted(
     if not _IS_SAFE:
         return make_handle(callback, args, loop, context)
     handle = ThreadSafeHandle.__new__(ThreadSafeHandle)
-    handle._callback = callback
-    handle._args = args
-    handle._context = copy_context() if context is None else context
-    handle._loop = loop
-    handle._cancelled = False
-    handle._source_traceback = None
-    handle._repr = None
+    _fill(handle, callback, args, loop, context)
     handle._runner = 0
     handle._revoked = 0
     return handle
@@ -345,13 +345,7 @@ def make_timer(
 ) -> TimerHandle:
     """Make a TimerHandle as its constructor does outside debug mode, without the cost of a constructor call."""
     timer = TimerHandle.__new__(TimerHandle)
-    timer._callback = callback
-    timer._args = args
-    timer._context = copy_context() if context is None else context
-    timer._loop = loop
-    timer._cancelled = False
-    timer._source_traceback = None
-    timer._repr = None
+    _fill(timer, callback, args, loop, context)
     timer._when = when
     timer._sequence = 0
     timer._keeper = None
