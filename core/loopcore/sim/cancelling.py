@@ -30,6 +30,7 @@ from weakref import WeakKeyDictionary
 
 from loopcore.errors import UsageError
 from loopcore.sim.current import world
+from loopcore.sim.waiting import is_library
 
 __all__ = ["CANCELLED", "Cancelled", "SwallowedCancellationError", "may_cancel"]
 
@@ -40,9 +41,6 @@ _T = TypeVar("_T")
 _LIMIT: Final = 200
 
 _MOMENTS: Final = ("at once", "as another was woken", "as it was woken")
-
-#: Packages whose frames say nothing about where a program waits.
-_MACHINERY: Final = frozenset({"asyncio", "loopcore", "contextlib"})
 
 
 @final
@@ -221,7 +219,7 @@ def _place(coroutine: object) -> str:
     found = ""
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
-        if frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _MACHINERY:
+        if frame is not None and not is_library(frame):
             within = f"in {frame.f_code.co_name} " if found else ""
             found = f"{within}at {os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
         following = getattr(coroutine, "cr_await", None)

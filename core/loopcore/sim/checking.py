@@ -101,7 +101,7 @@ def search(
         seen.reached.update(outcome.reached.keys())
         seen.refused.update(outcome.refused)
         if outcome.error is not None:
-            seen.failure = _shrunk(main, outcome.tape.seed, outcome, limit, shrinks)
+            seen.failure = _shrunk(main, outcome, limit, shrinks)
             break
         if progress is not None:
             progress(seen)
@@ -125,16 +125,16 @@ def check(
     return seen
 
 
-def _shrunk(main: Main[Any], seed: int, outcome: Outcome, limit: float | None, budget: int) -> Failure:
-    wanted = kind_of(outcome.error)
+def _shrunk(main: Main[Any], outcome: Outcome, limit: float | None, budget: int) -> Failure:
+    wanted, tape = kind_of(outcome.error), outcome.tape
 
     def run_once(strategy: Strategy) -> Outcome | None:
-        again = simulate(main, Tape(strategy, seed=seed, level=outcome.tape.level), limit=limit)
+        again = simulate(main, Tape(strategy, seed=tape.seed, level=tape.level), limit=limit)
         return again if kind_of(again.error) == wanted else None
 
     best = shrunk(run_once, outcome, budget)
     assert best.error is not None
-    return Failure(seed, best.error, best, best.tape.token())
+    return Failure(tape.seed, best.error, best, best.tape.token())
 
 
 def kind_of(error: BaseException | None) -> object:

@@ -21,20 +21,17 @@ Main = Callable[[], Coroutine[Any, Any, T]]
 
 
 class Machine(Protocol):
-    """What a backend that simulates has besides the port."""
+    """What a class of backends that simulate has besides the port."""
 
-    @classmethod
-    def new_world(cls, tape: Tape, loops: Loops) -> Any:
+    def new_world(self, tape: Tape, loops: Loops) -> Any:
         """Return a new world whose choices come from `tape`, and whose hosts run loops of `loops`."""
         ...
 
-    @classmethod
-    def inside(cls, world: Any) -> Any:
+    def inside(self, world: Any) -> AbstractContextManager[None]:
         """Return a context manager: within it Python's functions are those of `world`."""
         ...
 
-    @classmethod
-    def outside(cls) -> Any:
+    def outside(self) -> AbstractContextManager[None]:
         """Return a context manager: within it Python's functions are the real ones, in the thread that enters it."""
         ...
 
@@ -50,7 +47,7 @@ class Outcome:
         self.seconds: float = world.now
         """Simulated seconds."""
         self.steps: int = world.steps
-        self.refused: list[str] = [str(refused) for refused in world.refused]
+        self.refused: list[str] = [*world.refused]
         """The calls that are not simulated."""
         self.result = result
         self.error = error
@@ -117,8 +114,7 @@ def simulation(tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim"
 
 def outside(*, backend: str = "sim") -> AbstractContextManager[None]:
     """Return a context manager: within it Python's functions are the real ones in this thread, although one runs."""
-    manager: AbstractContextManager[None] = _machine(backend).outside()
-    return manager
+    return _machine(backend).outside()
 
 
 def run(
@@ -162,11 +158,12 @@ def replay(main: Main[T], token: str, *, limit: float | None = 3600.0) -> T:
     return result
 
 
-def _machine(name: str) -> Any:
+def _machine(name: str) -> Machine:
     factory: Any = BACKENDS.load(BACKENDS.find(name))
     if not hasattr(factory, "new_world"):
         raise UsageError(f"the backend {name!r} does not simulate; `sim` does")
-    return factory
+    machine: Machine = factory
+    return machine
 
 
 def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:

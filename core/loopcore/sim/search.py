@@ -6,8 +6,7 @@
 - `Coverage` changes runs that showed an order of events not seen before.
 - `mixed`, the default, draws one of the first three for each seed.
 
-The seed alone repeats a run of `Fifo`, `Random`, `Pct` and `mixed`; the
-token of its tape repeats any run.
+The seed alone repeats a run of `Fifo`, `Random`, `Pct` and `mixed`; the token of its tape repeats any run.
 """
 
 import itertools
@@ -91,7 +90,6 @@ class DelayBounded:
     """
 
     def __init__(self, bound: int) -> None:
-        self.exhausted = False
         self._bound = bound
         self._changes: dict[int, int] = {}
         self._run: _Watched | None = None
@@ -109,7 +107,6 @@ class DelayBounded:
                 return self._run
             self._pending.pop()
         self._run = None
-        self.exhausted = True
         return None
 
     @staticmethod

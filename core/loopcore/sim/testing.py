@@ -5,9 +5,8 @@ every scope, the test, and their teardown. So no loop, socket or task outlives a
 scoped loop of pytest-asyncio included, and each run is as if the test were the only one. The price is that fixtures of
 wider scopes are set up once for each schedule.
 
-Seed 0 is asyncio's own order. A test that makes no choice and draws no random number there runs once: it has no
-other schedule. The first seed
-that fails ends the search; it is shrunk, and the report of the shrunk run is the test's report.
+Seed 0 is asyncio's own order. A test that makes no choice and draws no random number there runs once: it has no other
+schedule. The first seed that fails ends the search; it is shrunk, and the shrunk run's report is that of the test.
 
 A test that failed because it called what is not simulated says nothing about the program: it is reported as skipped,
 "refused". One that caught the refusal and failed of another error has failed; its report lists the refused calls.

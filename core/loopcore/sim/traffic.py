@@ -294,7 +294,8 @@ class _Player:
         content = memoryview(request(self._connection, exchange.size) if exchange.size else b"")
         if len(content) != exchange.size:
             raise UsageError(
-                f"`request` made {len(content)} bytes for {self._connection.number}, and {exchange.size} were recorded"
+                f"`request` made {len(content)} bytes for connection {self._connection.number}, "
+                f"and {exchange.size} were recorded"
             )
         before = self._came
         for piece in exchange.pieces:

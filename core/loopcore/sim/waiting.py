@@ -33,7 +33,7 @@ Task: TypeAlias = "asyncio.Task[Any]"
 _DEEPEST: Final = 100  # coroutines, one in the next: more is recursion
 _MOST: Final = 10_000  # objects that are looked at for a name
 _OPAQUE: Final = (ModuleType, type, FunctionType, MethodType, str, bytes, asyncio.AbstractEventLoop)
-_LIBRARIES: Final = frozenset({"asyncio", "contextlib", "loopcore"})
+_LIBRARIES: Final = frozenset({"asyncio", "contextlib", "loopcore", "loopcore_backends"})
 
 _KINDS: Final[tuple[tuple[type, Mapping[str, str]], ...]] = (
     (
@@ -192,7 +192,7 @@ def _subject_of(task: Task, chain: _Chain) -> _Subject | None:
     waiter = getattr(task, "_fut_waiter", None)
     if waiter is None or waiter.done():
         return None
-    own = max((index for index, frame in enumerate(chain.frames) if not _is_library(frame)), default=-1)
+    own = max((index for index, frame in enumerate(chain.frames) if not is_library(frame)), default=-1)
     user = chain.frames[max(own, 0)] if chain.frames else None
     place = f"{os.path.basename(user.f_code.co_filename)}:{user.f_lineno}" if user else "unknown place"
     program = user if own >= 0 else None  # a library's names say nothing
@@ -334,7 +334,8 @@ def _inside(path: str, value: Any) -> Iterator[tuple[str, object]]:
                 yield from ((f"{path}.{name}", each) for name, each in list(descriptor.__get__(value).items()))
 
 
-def _is_library(frame: FrameType) -> bool:
+def is_library(frame: FrameType) -> bool:
+    """Return whether code of asyncio, contextlib or loopcore runs in `frame`, which says nothing about the program."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _LIBRARIES
 
 

@@ -5,7 +5,6 @@ import itertools
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -16,17 +15,11 @@ from loopcore.sim.report.failure import failure_text, in_words
 from loopcore.sim.report.messages import Message, find_messages
 from loopcore.sim.report.svg import sequence_svg
 from loopcore.sim.report.trace import trace_events, write_trace
+from loopcore.sim.tape import Choice
 from loopcore_plugins.trace.reading import find_problems
 from tests.unit.sim.logs import RACE, random_log
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-class Choice(NamedTuple):
-    label: str
-    n: int
-    value: int
-    keys: tuple[str, ...] = ()
 
 
 def test_choices_that_differ_are_sentences():

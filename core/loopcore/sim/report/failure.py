@@ -2,27 +2,12 @@
 
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from types import FrameType
-from typing import Final, Protocol
 
 from loopcore.sim.log import LogEntry
 from loopcore.sim.report.messages import label_of
+from loopcore.sim.tape import Choice
+from loopcore.sim.waiting import is_library
 from loopcore.text import printable
-
-_LIBRARIES: Final = frozenset({"asyncio", "loopcore", "loopcore_backends"})
-
-
-class Choice(Protocol):
-    """A decision of the tape; 0 is what asyncio does."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def n(self) -> int: ...
-    @property
-    def value(self) -> int: ...
-    @property
-    def keys(self) -> Sequence[str]: ...
 
 
 def failure_text(
@@ -84,17 +69,13 @@ def _error_lines(error: BaseException, indent: str = "") -> Iterator[str]:
         summary = f"{type(error).__name__}: {error}"
     yield from (indent + printable(line) for line in summary.rstrip("\n").split("\n"))
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [each for each in frames if not _is_library(each[0])] or frames
+    own = [each for each in frames if not is_library(each[0])] or frames
     if own:
         frame, line = own[-1]
         yield f"{indent}  at {printable(frame.f_code.co_filename)}:{line}, in {printable(frame.f_code.co_qualname)}"
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _error_lines(inner, indent + "    ")
-
-
-def _is_library(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _LIBRARIES
 
 
 def _log_lines(log: Sequence[LogEntry]) -> Iterator[str]:
