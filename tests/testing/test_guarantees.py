@@ -56,3 +56,17 @@ def test_the_manual_lists_every_guarantee_with_its_tests() -> None:
 def test_what_is_no_guarantee_cannot_be_declared() -> None:
     with pytest.raises(UsageError, match=r"\['flying'\].*regular-files"):
         type(BackendContract)("TestMine", (BackendContract,), {"backend": "select", "cannot": {"flying": "no wings"}})
+
+
+def test_levels_are_inherited_over_any_distance() -> None:
+    class Base(BackendContract):
+        levels = ("shape",)
+
+    class Between(Base):
+        pass
+
+    class Mine(Between):
+        backend = "select"
+
+    assert issubclass(Mine, Shape)
+    assert not issubclass(Mine, (*READINESS_LEVELS, *LOOP_LEVELS))

@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LoopcoreError as error:
         print(f"loopcore: error: {printable(error)}", file=sys.stderr)
         return 2
-    program.execute()
+    program()
     return 0
 
 

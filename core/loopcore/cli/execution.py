@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from loopcore.runner import run
 
@@ -25,10 +25,8 @@ SETS_CACHED: Final = sys.version_info < (3, 15)
 """Whether modules have `__cached__` (gh-65961)."""
 
 
-class Program(NamedTuple):
-    """A program that was found and checked. `execute` runs it to its end."""
-
-    execute: Callable[[], object]
+Program: TypeAlias = Callable[[], object]
+"""A program that was found and checked; the call runs it to its end."""
 
 
 def main_program(code: CodeType, spec: ModuleSpec | None, path: str) -> Program:
@@ -49,12 +47,12 @@ def main_program(code: CodeType, spec: ModuleSpec | None, path: str) -> Program:
         sys.modules["__main__"] = module
         exec(code, module.__dict__)
 
-    return Program(execute)
+    return execute
 
 
 def call_program(function: Callable[..., Coroutine[Any, Any, Any]], arguments: Sequence[str]) -> Program:
     """Return the program that awaits `function(*arguments)`; the result is ignored."""
-    return Program(lambda: run(function(*arguments)))
+    return lambda: run(function(*arguments))
 
 
 def is_ours(filename: str) -> bool:

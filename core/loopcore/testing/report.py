@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 import loopcore
 from loopcore.build_info import describe_build
+from loopcore.selection.catalogue import path_of
 from loopcore.testing.guarantees import GUARANTEES, Guarantee
 
 KEPT: Final = "kept"
@@ -78,7 +79,7 @@ class Report:
         """Return the report for programs."""
         return {
             "backend": self.backend,
-            "class": f"{getattr(factory, '__module__', '')}:{getattr(factory, '__qualname__', '')}",
+            "class": path_of(factory),
             "port": self.port,
             "backend_api": [*loopcore.BACKEND_API],
             "loopcore": loopcore.__version__,

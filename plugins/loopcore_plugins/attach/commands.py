@@ -9,9 +9,10 @@ from loopcore.errors import UsageError
 from loopcore_plugins.attach.injection import NotReachedError, attached
 from loopcore_plugins.attach.reports import chosen
 from loopcore_plugins.inspect.client import GoneError
+from loopcore_plugins.inspect.commands import GROUP, seconds
+from loopcore_plugins.inspect.places import pid_and_number
 from loopcore_plugins.recorder.files import write_recording
 
-GROUP: Final = "Look at a running program"
 _AT_LEAST: Final = 1.0
 """Seconds that `dump` records where no recorder is on."""
 _WRITING: Final = 20.0
@@ -27,7 +28,7 @@ def dump(parser: argparse.ArgumentParser) -> None:
 def record(parser: argparse.ArgumentParser) -> None:
     """Record a running process for some seconds, and write the recording to a file."""
     _add_arguments(parser)
-    parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long (default: 10)")
+    parser.add_argument("--seconds", type=seconds, default=10.0, metavar="N", help="how long (default: 10)")
     parser.set_defaults(act=lambda arguments: _record(arguments, "record", arguments.seconds), group=GROUP)
 
 
@@ -36,21 +37,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: loopcore-PID-DATE-TIME.rec")
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.05 <= value <= 86400:
-        raise argparse.ArgumentTypeError("must be between 0.05 and 86400 seconds")
-    return value
-
-
 def _record(arguments: argparse.Namespace, command: str, seconds: float | None) -> int:
     wish: str = arguments.pid
-    pid, dot, number = wish.partition(".")
-    if not pid.isdecimal() or (dot and not number.isdecimal()):
+    named = pid_and_number(wish)
+    if named is None:
         raise UsageError(f"{wish!r} is not a process number, nor PID.NUMBER")
+    pid, _ = named
     output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.rec")
     try:
-        with attached(int(pid), command) as agent:
+        with attached(pid, command) as agent:
             found = chosen(agent, wish)
             if len(found) != 1:
                 which = ", ".join(f"{pid}.{each['loop']}" for each in found)

@@ -110,6 +110,10 @@ class Process:
         """Return the user that the process acts as."""
         return int(self._status("Uid").split()[1])
 
+    def command_line(self) -> str:
+        """Return the program and its arguments; empty if the process has ended."""
+        return _read(self.root / "cmdline").rstrip("\0").replace("\0", " ")
+
     def sees(self, path: Path) -> bool:
         """Return whether `path` is the same file for the process as for this one."""
         try:

@@ -14,10 +14,8 @@ Pair = tuple[dict[str, Any], dict[str, Any]]
 
 def pid_to_attach(wish: str) -> int | None:
     """Return the process that `wish` (PID or PID.NUMBER) names, if it has no socket of the plugin inspect."""
-    pid, dot, number = wish.partition(".")
-    if not pid.isdecimal() or (dot and not number.isdecimal()):
-        return None
-    return None if any(each.pid == int(pid) for each in places.addresses()) else int(pid)
+    named = places.pid_and_number(wish)
+    return None if named is None or any(each.pid == named[0] for each in places.addresses()) else named[0]
 
 
 def ask_each(wish: str, question: str) -> list[Pair]:
@@ -51,6 +49,11 @@ def chosen(agent: Agent, wish: str) -> list[dict[str, Any]]:
 
 
 def _no_loop(pid: int) -> dict[str, Any]:
-    command = (Process(pid).root / "cmdline").read_text(errors="replace").rstrip("\0").replace("\0", " ")
     version = f"cpython {sys.version_info[0]}.{sys.version_info[1]}"
-    return {"pid": pid, "loop": "-", "program": command, "python": version, "backend": "no loop found"}
+    return {
+        "pid": pid,
+        "loop": "-",
+        "program": Process(pid).command_line(),
+        "python": version,
+        "backend": "no loop found",
+    }

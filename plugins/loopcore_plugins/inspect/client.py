@@ -121,16 +121,17 @@ def find(wish: str) -> list[Address]:
     if wish == "all":
         found = known
     else:
-        pid, dot, number = wish.partition(".")
-        if not pid.isdecimal() or (dot and not number.isdecimal()):
+        named = places.pid_and_number(wish)
+        if named is None:
             raise UsageError(f"{wish!r} is not a process number, PID.NUMBER or `all`; see `loopcore ps`")
-        found = [each for each in known if each.pid == int(pid) and (not dot or each.loop == int(number))]
+        pid, number = named
+        found = [each for each in known if each.pid == pid and number in (None, each.loop)]
     if not found:
         start = "to inspect a program, start it as in: loopcore run --plugin inspect FILE"
         if wish == "all":
             other = "or give the number of one that was not, as in loopcore ps PID (Linux, Python 3.14)"
             raise UsageError(f"no program can be inspected here; {start}, {other} (looked in {places.folder()})")
-        exists = places.exists(int(pid))
+        exists = places.exists(pid)
         what = f"process {wish} cannot be inspected" if exists else f"there is no process {pid}"
         others = ", ".join(sorted({str(each.pid) for each in known}))
         if known:

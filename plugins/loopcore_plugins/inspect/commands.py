@@ -63,7 +63,7 @@ def top(parser: argparse.ArgumentParser) -> None:
     pid = parser.add_argument(
         "pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one"
     )
-    parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two frames")
+    parser.add_argument("--interval", type=seconds, default=1.0, metavar="SECONDS", help="between two frames")
     parser.add_argument(
         "--light", action="store_true", help="do not measure single callbacks: shows less, and costs hardly anything"
     )
@@ -71,13 +71,14 @@ def top(parser: argparse.ArgumentParser) -> None:
     instead.add_argument("--once", action="store_true", help="print one frame and exit")
     instead.add_argument("--page", action="store_true", help="serve them to a browser on this machine, read-only")
     instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
-    parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
+    parser.add_argument("--seconds", type=seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port for --page (default: a free one)")
     _complete(pid)
     parser.set_defaults(act=_top, group=GROUP)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return the value of an option of the command line, in seconds."""
     value = float(text)
     if not 0.05 <= value <= 86400:
         raise argparse.ArgumentTypeError("must be between 0.05 and 86400 seconds")

@@ -49,6 +49,14 @@ class Address(NamedTuple):
         return f"{self.pid}.{self.loop}"
 
 
+def pid_and_number(text: str) -> tuple[int, int | None] | None:
+    """Return the process and the loop that `text` names: PID, for all its loops, or PID.NUMBER. None for other text."""
+    pid, dot, number = text.partition(".")
+    if not pid.isdecimal() or (dot and not number.isdecimal()):
+        return None
+    return int(pid), int(number) if dot else None
+
+
 def folder() -> Path:
     """Return the folder of the sockets, which need not exist."""
     chosen = os.environ.get(VARIABLE, "").strip()

@@ -60,13 +60,12 @@ class Fair(Budget):
 class _Group:
     """A group: its ready callbacks, the nanoseconds on its account, and when that was last settled."""
 
-    __slots__ = ("queue", "used", "served_at", "waits")
+    __slots__ = ("queue", "used", "served_at")
 
     def __init__(self, used: int) -> None:
         self.queue: deque[Any] = deque()
         self.used = used
         self.served_at = 0
-        self.waits = False
 
 
 class FairOrder:
@@ -77,7 +76,7 @@ class FairOrder:
         self._clock = clock
         self._groups: dict[Hashable, _Group] = {}
         self._waiting: list[tuple[int, int, _Group]] = []
-        """A heap of the groups with ready callbacks, by account, then by turn."""
+        """A heap of the groups with ready callbacks, except the one that runs, by account, then by turn."""
         self._turn = 0
         self._floor = 0
         """The account of the group that was served last; no waiting group has a smaller one."""
@@ -93,9 +92,9 @@ class FairOrder:
             if len(self._groups) >= self._forget_from:
                 self._forget(self._clock())
             group = self._groups[name] = _Group(self._floor)
-        group.queue.append(runnable)
-        if not group.waits and group is not self._running:
+        if not group.queue and group is not self._running:
             self._wait(group)
+        group.queue.append(runnable)
 
     def pop(self) -> Any:
         """Return the first callback of the group with the smallest account."""
@@ -104,7 +103,6 @@ class FairOrder:
         if not self._waiting:
             return None
         self._floor, _, group = heappop(self._waiting)
-        group.waits = False
         self._running = group
         self._began_at = now
         return group.queue.popleft()
@@ -125,7 +123,6 @@ class FairOrder:
             self._wait(group)
 
     def _wait(self, group: _Group) -> None:
-        group.waits = True
         group.used = max(group.used, self._floor)
         self._turn += 1
         heappush(self._waiting, (group.used, self._turn, group))

@@ -4,11 +4,9 @@ from itertools import count, pairwise
 from pathlib import Path
 
 from loopcore_plugins.recorder.model import Model, Step, Task, Wait
-from loopcore_plugins.trace.records import LOOP_TRACK, Arrow, Mark, Record, Slice
+from loopcore_plugins.trace.records import FIRST_TASK_TRACK, LOOP_TRACK, Arrow, Mark, Record, Slice
 from loopcore_plugins.trace.records import Step as TraceStep
 from loopcore_plugins.trace.writer import write_trace
-
-_FIRST_TASK: int = 1000
 
 
 def export(model: Model, path: Path) -> Path:
@@ -21,7 +19,7 @@ def export(model: Model, path: Path) -> Path:
 
 def records_of(model: Model) -> tuple[list[Record], dict[int, str]]:
     """Return the records of the trace, and the names of its tracks for threads."""
-    numbers = count(_FIRST_TASK)
+    numbers = count(FIRST_TASK_TRACK)
     tracks = {id(task): next(numbers) for task in model.tasks}
     threads: dict[int, str] = {}
     free: dict[int, int] = {}  # by track: when its last job ended

@@ -4,6 +4,7 @@ Thread: any; mostly the loop's own.
 """
 
 import functools
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -20,11 +21,11 @@ ENTRY_POINTS = ("data_received", "buffer_updated", "datagram_received", "connect
 
 
 class Labels:
-    """The labels of one recording, written into `memory` as `layout` says."""
+    """The labels of one recording, written into `memory` as `layout` says; `set_word` sets a word of its header."""
 
-    def __init__(self, memory: Any, header: Any) -> None:
+    def __init__(self, memory: Any, set_word: Callable[[int, int], object]) -> None:
         self._memory = memory
-        self._set_word = header
+        self._set_word = set_word
         view = memoryview(memory)
         words = view.cast("B").cast("Q")
         self._at, self._size = words[Word.LABELS_AT], words[Word.LABELS_SIZE]

@@ -38,7 +38,7 @@ def why(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--task", metavar="NAME", help="explain the lives of the tasks with this name or coroutine")
     what.add_argument("--at", metavar="TIME", help="explain what was late then: seconds before the end, or HH:MM:SS")
     parser.add_argument(
-        "--slowest", type=_count, default=DEFAULT, metavar="N", help=f"at most so many answers (default: {DEFAULT})"
+        "--slowest", type=count, default=DEFAULT, metavar="N", help=f"at most so many answers (default: {DEFAULT})"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the answers to an HTML page")
@@ -46,7 +46,7 @@ def why(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=_act, group=GROUP)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

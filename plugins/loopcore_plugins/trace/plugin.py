@@ -21,12 +21,11 @@ from loopcore_plugins.trace.naming import (
     describe_outcome,
     fill_in,
 )
-from loopcore_plugins.trace.records import LOOP_TRACK, Arrow, Mark, Record, Ring, Slice, Step
+from loopcore_plugins.trace.records import FIRST_TASK_TRACK, LOOP_TRACK, Arrow, Mark, Record, Ring, Slice, Step
 from loopcore_plugins.trace.writer import write_trace
 
 DEFAULT_FILE = "loopcore-trace-{pid}-{n}.json"
 DEFAULT_LIMIT = 200_000
-FIRST_TASK_TRACK = 1000
 WAITING_ARROWS = 10_000
 """The most arrow origins that are remembered while their targets have not run."""
 

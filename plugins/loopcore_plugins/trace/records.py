@@ -11,7 +11,8 @@ from collections import deque
 from typing import NamedTuple, TypeAlias
 
 LOOP_TRACK = 1
-"""The track of the loop itself: ticks, phases, callbacks, steps of tasks."""
+"""The track of the loop itself: ticks, phases, callbacks, steps of tasks. The tracks of threads follow."""
+FIRST_TASK_TRACK = 1000
 
 
 class Slice(NamedTuple):

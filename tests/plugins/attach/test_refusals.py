@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from loopcore.errors import UsageError
+from loopcore_plugins.attach import NotReachedError, reports
 from loopcore_plugins.attach.process import Process
 from tests.plugins.attach.targets import loopcore, running
 
@@ -24,6 +26,19 @@ def test_missing_process() -> None:
     with subprocess.Popen(["true"]) as process:
         pass
     assert refusal(process.pid) == f"there is no process {process.pid}"
+
+
+def test_process_that_ends_while_it_is_read_from_outside_has_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attached(pid: int, command: str) -> Any:
+        raise NotReachedError("it has executed no Python")
+
+    monkeypatch.setattr(reports, "attached", attached)
+    monkeypatch.setattr("loopcore_plugins.attach.outside.stacks", lambda process: {"threads": []})
+    with subprocess.Popen(["true"]) as process:
+        pass
+    ((greeting, answer),) = reports.ask_each(str(process.pid), "stacks")
+    assert greeting["program"] == ""
+    assert answer == {"threads": []}
 
 
 def test_process_that_is_not_python() -> None:

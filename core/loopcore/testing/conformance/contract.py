@@ -41,7 +41,7 @@ class _Levelled(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **more: Any) -> Any:
         if "backend" in namespace:
-            inherited = (base.__dict__["levels"] for base in bases if "levels" in base.__dict__)
+            inherited = filter(None, (getattr(base, "levels", None) for base in bases))
             levels = namespace.get("levels") or next(inherited, LEVELS)
             bases = (*bases, *_levels_of(namespace["backend"], levels))
         return super().__new__(mcs, name, bases, namespace, **more)

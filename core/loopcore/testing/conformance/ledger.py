@@ -44,9 +44,8 @@ class Ledger:
 
     def result_of(self, operation: Operation) -> Any:
         """Wait for the next result of `operation`, and remove it."""
-        if not self.results[operation]:
-            while not self.results[operation]:
-                assert self.wait(PATIENCE), f"{operation} has no result"
+        while not self.results[operation]:
+            assert self.wait(PATIENCE), f"{operation} has no result"
         return self.results[operation].pop(0)
 
     def outcome_of(self, operation: Operation) -> Any:

@@ -153,9 +153,8 @@ class Storm:
         index = self.chance.randrange(LANES)
         lane = self.lanes[index]
         self.ledger.cancel(*lane.in_flight)
-        if lane.in_flight:
-            while lane.in_flight:
-                self.note(self.ledger.wait(PATIENCE))
+        while lane.in_flight:
+            self.note(self.ledger.wait(PATIENCE))
         assert lane.taken == lane.came + lane.left_over()
         lane.close()
         self.lanes[index] = Lane()
