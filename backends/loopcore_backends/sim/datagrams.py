@@ -6,7 +6,7 @@ States, errors and readiness are those of Linux (net/ipv4/udp.c, net/unix/af_uni
 import errno
 import socket
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
@@ -27,6 +27,9 @@ from loopcore_backends.sim.socket_base import (
 from loopcore_backends.sim.streams import show_bytes
 from loopcore_backends.sim.unix import NamedSocket, find_name, forget_name
 
+if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
+
 BUFFER: Final = 212_992
 _LARGEST: Final = 65_507
 _LONGEST_QUEUE: Final = 512
@@ -40,7 +43,7 @@ class DatagramSocket(Socket):
     buffer = BUFFER
     state = "datagram"
 
-    def __init__(self, host: Any, family: int, proto: int = 0) -> None:
+    def __init__(self, host: "Host", family: int, proto: int = 0) -> None:
         super().__init__(host, family, proto)
         self._inbox: deque[tuple[bytes, Any]] = deque()
         self._size = 0
@@ -164,12 +167,12 @@ class UdpSocket(InternetSocket, DatagramSocket):
                 arrive()
         return len(payload)
 
-    def _origin(self, ip: str, target: Any) -> Any:
+    def _origin(self, ip: str, target: "Host") -> Any:
         if not is_any(self.local[0]):
             return self.local
         return full_address(self.family, self._source_for(ip, target), self.local[1])
 
-    def _deliver(self, target: Any, ip: str, port: int, data: bytes, origin: Any, flow: int) -> None:
+    def _deliver(self, target: "Host", ip: str, port: int, data: bytes, origin: Any, flow: int) -> None:
         network = self.host.world.network
         if network.is_cut(self.host, target):
             return
@@ -201,7 +204,7 @@ class UdpSocket(InternetSocket, DatagramSocket):
 class UnixDatagramSocket(NamedSocket, DatagramSocket):
     """A socket of AF_UNIX and SOCK_DGRAM."""
 
-    def __init__(self, host: Any, family: int, proto: int = 0) -> None:
+    def __init__(self, host: "Host", family: int, proto: int = 0) -> None:
         super().__init__(host, family, proto)
         self.peer: UnixDatagramSocket | None = None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from loopcore.ports.interest import ERROR, HANGUP
 
 if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
     from loopcore_backends.sim.world import World
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ class Description:
 
     kind = "file"
 
-    def __init__(self, host: Any) -> None:
+    def __init__(self, host: "Host") -> None:
         self.host = host
         self.references = 0
         self.blocking = True
@@ -133,13 +134,13 @@ class Descriptors:
         self._inheritable.discard(fd)
         self._release(description)
 
-    def close_all_of(self, host: Any) -> None:
+    def close_all_of(self, host: "Host") -> None:
         """Close what the processes of a host have open, as their end does."""
         for fd, description in [*self._table.items()]:
             if description.host is host and fd in self._table:
                 self.close(fd)
 
-    def forget_all_of(self, host: Any) -> None:
+    def forget_all_of(self, host: "Host") -> None:
         """Drop what a host without power had open; its peers receive nothing."""
         for fd, description in [*self._table.items()]:
             if description.host is host:

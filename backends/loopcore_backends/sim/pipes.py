@@ -6,10 +6,13 @@ else to new pages. So writes of up to PIPE_BUF bytes are atomic, and a pipe can 
 
 import errno
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import Description, error
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
 
 PAGE: Final = 4_096
 PAGES: Final = 16
@@ -35,7 +38,7 @@ class ReadEnd(Description):
 
     kind = "pipe"
 
-    def __init__(self, host: Any, pipe: _Pipe) -> None:
+    def __init__(self, host: "Host", pipe: _Pipe) -> None:
         super().__init__(host)
         self._pipe = pipe
         pipe.reader = self
@@ -79,7 +82,7 @@ class WriteEnd(Description):
 
     kind = "pipe"
 
-    def __init__(self, host: Any, pipe: _Pipe) -> None:
+    def __init__(self, host: "Host", pipe: _Pipe) -> None:
         super().__init__(host)
         self._pipe = pipe
         pipe.writer = self
@@ -117,7 +120,7 @@ class WriteEnd(Description):
             self._pipe.reader.changed()
 
 
-def make_pipe(host: Any) -> tuple[ReadEnd, WriteEnd]:
+def make_pipe(host: "Host") -> tuple[ReadEnd, WriteEnd]:
     """Return both ends of a new pipe."""
     pipe = _Pipe()
     return ReadEnd(host, pipe), WriteEnd(host, pipe)

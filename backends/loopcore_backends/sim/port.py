@@ -41,7 +41,7 @@ from loopcore_backends.sim.files.descriptor import OpenFile
 from loopcore_backends.sim.installing import installed
 from loopcore_backends.sim.replacing import real_functions
 from loopcore_backends.sim.socket_base import Socket
-from loopcore_backends.sim.world import SECOND, Event, World, the_world
+from loopcore_backends.sim.world import SECOND, Event, Loops, World, the_world
 
 _MULTISHOT: Final = frozenset((ACCEPT, RECEIVE, RECEIVE_FROM))
 _FILE_CODES: Final = frozenset((OPEN, SYNC, STAT, CLOSE))
@@ -106,7 +106,7 @@ class SimBackend:
         return ProbeResult(False, "it runs in simulations only: loopcore.sim.run(main), or loopcore sim run FILE")
 
     @classmethod
-    def new_world(cls, tape: Tape, loops: Any) -> World:
+    def new_world(cls, tape: Tape, loops: Loops) -> World:
         """Return a new simulation whose choices come from `tape`, and whose hosts run loops of `loops`."""
         return World(tape, loops)
 

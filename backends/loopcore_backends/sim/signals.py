@@ -14,6 +14,7 @@ from loopcore_backends.sim.descriptors import error, is_simulated
 from loopcore_backends.sim.replacing import Replacement
 
 if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
     from loopcore_backends.sim.world import World
 
 
@@ -110,7 +111,7 @@ def replacements(world: "World") -> list[Replacement]:
     ]
 
 
-def deliver(world: "World", host: Any, number: int) -> None:
+def deliver(world: "World", host: "Host", number: int) -> None:
     """Let the process of `host` get a signal."""
     if not number:
         return

@@ -5,9 +5,12 @@ The names of fields that Linux has as well follow it: `shut` is its sk_shutdown,
 
 import errno
 import socket
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore_backends.sim.descriptors import Description, error
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
 
 RECEIVING: Final = 1
 SENDING: Final = 2
@@ -23,7 +26,7 @@ class Socket(Description):
     buffer: int
     """SO_SNDBUF and SO_RCVBUF, unless the program sets them."""
 
-    def __init__(self, host: Any, family: int, proto: int = 0) -> None:
+    def __init__(self, host: "Host", family: int, proto: int = 0) -> None:
         super().__init__(host)
         self.family = family
         self.proto = proto
@@ -99,10 +102,9 @@ class InternetSocket(Socket):
         self.local = self.host.bind_port(self, address)
         self._is_bound = True
 
-    def _source_for(self, ip: str, target: Any) -> str:
+    def _source_for(self, ip: str, target: "Host") -> str:
         """Return the own address from which this socket talks to `ip`, an address of `target`."""
-        own: str = ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
-        return own
+        return ip if target is self.host else self.host.addresses[self.family == socket.AF_INET6]
 
     def _concrete(self, ip: str) -> str:
         """Return `ip`, or the loopback address if it stands for all of the host's."""

@@ -6,10 +6,13 @@ A window limits what may be under way and unread, as the buffers of both kernels
 import errno
 import socket
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore_backends.sim.descriptors import error
 from loopcore_backends.sim.socket_base import RECEIVING, Socket, show_address
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
 
 BUFFER: Final = 131_072
 SOMAXCONN: Final = 4096
@@ -25,7 +28,7 @@ class StreamSocket(Socket):
     type = socket.SOCK_STREAM
     buffer = BUFFER
 
-    def __init__(self, host: Any, family: int, proto: int = 0) -> None:
+    def __init__(self, host: "Host", family: int, proto: int = 0) -> None:
         super().__init__(host, family, proto)
         self.state = "closed"
         self.peer: Any = None

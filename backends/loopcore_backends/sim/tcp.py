@@ -10,7 +10,7 @@ import errno
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends.sim.descriptors import error
@@ -29,6 +29,9 @@ from loopcore_backends.sim.socket_base import (
 )
 from loopcore_backends.sim.streams import BINARY, SOMAXCONN, StreamSocket, show_bytes
 
+if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
+
 _SENDS: Final = ("connected", "close wait")
 _USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", 18)
 
@@ -40,7 +43,7 @@ class TcpSocket(InternetSocket, StreamSocket):
     fin wait (this end has sent its own), last ack (both, the peer first).
     """
 
-    def __init__(self, host: Any, family: int, proto: int = 0) -> None:
+    def __init__(self, host: "Host", family: int, proto: int = 0) -> None:
         super().__init__(host, family, proto)
         self._call = "none"
         """How far connect(2) has come: none, begun, done. The call that reports the outcome comes after the outcome."""
@@ -108,7 +111,7 @@ class TcpSocket(InternetSocket, StreamSocket):
         self.host.world.note("connect", f"to {show_address(self.remote)}", target.name)
         self._send_request(target, self.remote, 0)
 
-    def _send_request(self, target: Any, address: Any, attempt: int) -> None:
+    def _send_request(self, target: "Host", address: Any, attempt: int) -> None:
         def is_over() -> bool:
             return self.state != "connecting" or self.remote is not address  # closed, or shut down and connected again
 
@@ -156,7 +159,7 @@ class TcpSocket(InternetSocket, StreamSocket):
 
         self._send(self.host, target, label, arrive)
 
-    def _send(self, source: Any, target: Any, label: str, arrive: Callable[[], None]) -> None:
+    def _send(self, source: "Host", target: "Host", label: str, arrive: Callable[[], None]) -> None:
         """Carry what a connect sends before there are wires: `arrive` finds out whether it is lost."""
         world = self.host.world
         delay = world.network.delay(source, target, 0, label, retransmits=True)

@@ -10,7 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from loopcore.sim import current
 from loopcore.sim.errors import DeadlockError, LivelockError
@@ -49,13 +49,31 @@ class Event:
         self.action = None
 
 
+class Loops(Protocol):
+    """What a world needs of the loops of its hosts, of which a backend knows nothing (`loopcore.sim.loops`)."""
+
+    def new(self, backend: Any = None, *, plugins: Any = None) -> Any:
+        """Return a new loop for the host whose code runs."""
+
+    def end(self, loop: Any, /) -> None:
+        """Throw its tasks and transports away, and close it."""
+
+    def silence(self) -> None:
+        """Have the open loops report nothing any more."""
+
+    def still_open(self) -> list[Any]:
+        """Return the loops that are open, the oldest first."""
+
+    def explain(self, loops: list[Any], /) -> str:
+        """Return what the tasks of `loops` wait for, a line each."""
+
+
 class World:
     """One simulation. Thread: one at a time, the one that runs."""
 
-    def __init__(self, tape: Tape, loops: Any) -> None:
+    def __init__(self, tape: Tape, loops: Loops) -> None:
         self.tape = tape
         self.loops = loops
-        """Makes, ends and explains the loops of hosts: `loopcore.sim.loops.Loops`."""
         self.now_ns = 0
         self.log: list[LogEntry] = []
         self.descriptors = Descriptors()

@@ -3,12 +3,15 @@
 import errno
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from loopcore.ports.interest import READ, WRITE
 from loopcore_backends.sim.descriptors import Description, error
 from loopcore_backends.sim.files.disk import Disk
 from loopcore_backends.sim.files.inodes import Directory, File, Inode, Socket, Symlink
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
 
 ACCESS: Final = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 _SYNCED: Final = os.O_SYNC | os.O_DSYNC
@@ -19,7 +22,7 @@ class OpenFile(Description):
 
     kind = "regular file"
 
-    def __init__(self, host: Any, disk: Disk, inode: File | Directory, flags: int, path: str) -> None:
+    def __init__(self, host: "Host", disk: Disk, inode: File | Directory, flags: int, path: str) -> None:
         super().__init__(host)
         self.disk = disk
         self.inode = inode

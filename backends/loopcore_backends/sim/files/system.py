@@ -20,6 +20,7 @@ from loopcore_backends.sim.files.inodes import PAGE, Directory, File, Foreign, I
 from loopcore_backends.sim.refusals import not_simulated
 
 if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
     from loopcore_backends.sim.world import World
 
 REAL = {name: getattr(os, name) for name in dir(os) if callable(getattr(os, name)) and name.islower()}
@@ -28,7 +29,7 @@ _MEMORY_DEVICES = frozenset(["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"])
 _RANDOM_DEVICES = frozenset(["/dev/random", "/dev/urandom", "/dev/hwrng"])
 
 
-def new_disk(host: Any) -> Disk:
+def new_disk(host: "Host") -> Disk:
     """Return a disk whose times are of the wall clock of `host`."""
     return Disk(lambda: wall_ns(host.world.now, host))
 
@@ -119,8 +120,7 @@ class Files:
     @property
     def disk(self) -> Disk:
         """The disk of the host that runs."""
-        disk: Disk = self.world.host.disk
-        return disk
+        return self.world.host.disk
 
     # --- paths --------------------------------------------------------------------------------------
 
