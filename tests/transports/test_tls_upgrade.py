@@ -68,6 +68,24 @@ async def test_what_was_written_plain_leaves_before_the_handshake(loop: asyncio.
         await protocol.seen("lost")
 
 
+async def test_a_stream_that_was_ended_below_tls_ends_only_its_own_connection(loop: asyncio.AbstractEventLoop) -> None:
+    near, far = unix_pair()
+    protocol = Recorder()
+    reports: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context))
+    with far:
+        plain, _ = await loop.connect_accepted_socket(lambda: protocol, near)
+        secured, _ = await asyncio.gather(
+            upgrade(plain, protocol, server_side=False), peer_of(far, server_side=False).handshake()
+        )
+        plain.write_eof()
+        secured.write(b"too late")
+        await protocol.seen("lost")
+    (report,) = reports
+    assert str(report["exception"]) == "Cannot call write() after write_eof()"
+    assert protocol.events == [("made",), ("lost", report["exception"])]
+
+
 async def streams(sock: socket.socket, *, server_side: bool, limit: int = 65536) -> tuple[Any, Any]:
     """Open streams on a socket; server_side: as those that asyncio.start_server makes."""
     loop = asyncio.get_running_loop()

@@ -158,7 +158,7 @@ class TlsSending(FlowControl):
                     break  # `data` was all there was
                 if self._plain is not None and self._plain._state >= _LOST:
                     break  # the rest cannot be sent: `connection_lost` is scheduled
-        except ssl.SSLError as exc:
+        except Exception as exc:
             self._fail(exc, "Fatal error on SSL protocol")
             return
         if self._protocol_paused and engine.unencrypted <= self._low_water:
