@@ -5,6 +5,7 @@ The peer is a Unix socket, whose queue is full after a few datagrams, reliably. 
 
 import asyncio
 import contextlib
+import errno
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from loopcore import EventLoop
+from loopcore.selection.discovery import choose_backend
+from tests.coroutines import bounded
 from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, drain, endpoint, fill, udp_socket, unix_socket
 from tests.transports.recorder import settle
 
@@ -124,6 +128,36 @@ async def test_abort_drops_what_is_queued(tmp_path: Path) -> None:
         assert await drain(peer, len(sent) - 1) == sent[:-1]
         with pytest.raises(BlockingIOError):
             peer.recv(100)
+
+
+class Refusing:
+    """A backend that has no memory to watch a descriptor in a second direction."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def modify(self, fd: int, interest: int) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+
+def test_a_datagram_that_cannot_wait_for_room_is_not_queued() -> None:
+    async def main() -> None:
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        protocol = DatagramRecorder()
+        with far:
+            async with endpoint(protocol, sock=near) as transport:
+                with pytest.raises(OSError, match="no memory"):
+                    while True:
+                        transport.sendto(b"some words")
+                assert transport.get_write_buffer_size() == 0
+                transport.close()
+                await bounded(protocol.seen("lost"))
+
+    with asyncio.Runner(loop_factory=lambda: EventLoop(Refusing(choose_backend("select").factory()))) as runner:
+        runner.run(main())
 
 
 async def test_an_error_of_a_queued_datagram_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -211,5 +211,8 @@ class DatagramDriver(Driver):
         raise NotImplementedError
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
-        """Send `item`, which counts as `size` bytes, when the kernel takes it, after everything queued before."""
+        """Send `item`, which counts as `size` bytes, when the kernel takes it, after everything queued before.
+
+        Raises OSError, and queues nothing, if the port does not watch the socket.
+        """
         raise NotImplementedError

@@ -172,10 +172,11 @@ class ReadinessDatagramDriver(DatagramDriver):
         return bool(sent)
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
+        if not self._blocked:
+            self._readiness.set_writer(self._fileno, self.sink)  # first: the port may refuse
+            self._blocked = True
         self._queue.append((item, address, connected, size))
         self.unsent += size
-        if not self._blocked:
-            self._wait_for_room()
 
     def flush(self) -> None:
         pass  # the queue holds only what the kernel has refused
@@ -223,10 +224,6 @@ class ReadinessDatagramDriver(DatagramDriver):
 
     def _on_refused(self, exc: OSError) -> None:
         self.sink._refused(exc)
-
-    def _wait_for_room(self) -> None:
-        self._blocked = True
-        self._readiness.set_writer(self._fileno, self.sink)
 
     def _pause_after_error(self) -> None:
         """Try again a little later: the socket was reported writable, and took nothing."""
