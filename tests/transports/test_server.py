@@ -190,6 +190,15 @@ async def test_wait_closed_waits_for_close(loop: Loop) -> None:
         await server.wait_closed()
 
 
+@pytest.mark.loopcore_only
+async def test_a_wait_that_timed_out_leaves_nothing_in_the_server() -> None:
+    async with serving(asyncio.Protocol) as server:
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(server.wait_closed(), 0.001)
+        assert not server._waiters
+
+
 @pytest.mark.covers("Server.wait_closed")
 @needs_312
 async def test_wait_closed_waits_for_the_connections(loop: Loop) -> None:

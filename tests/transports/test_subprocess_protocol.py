@@ -30,6 +30,17 @@ async def test_protocol_methods_are_called_in_order() -> None:
         assert of_pipe == ["pipe", "pipe lost"]
 
 
+@pytest.mark.loopcore_only
+async def test_a_wait_that_timed_out_leaves_nothing_in_the_transport() -> None:
+    transport, protocol = await shell("read line")
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(transport._wait(), 0.001)
+    assert not transport._exit_waiters
+    transport.kill()
+    await ended(transport, protocol)
+
+
 @pytest.mark.covers("EventLoop.subprocess_exec(stderr)", "SubprocessTransport.get_pipe_transport")
 async def test_input_goes_through(loop: asyncio.AbstractEventLoop) -> None:
     transport, protocol = await loop.subprocess_exec(ProcessRecorder, "cat", stderr=None)

@@ -3,7 +3,7 @@ cimport cython
 
 cdef class Clients:
     cdef dict _references
-    cdef public list _waiters
+    cdef public dict _waiters
     cdef bint _is_closed
     cdef bint _have_no_delay
 

@@ -19,7 +19,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._references: dict[int, Any] = {}
-        self._waiters: list[asyncio.Future[None]] | None = []
+        self._waiters: dict[asyncio.Future[None], None] | None = {}
         """Futures that are resolved once the server is closed and has no connections; None from then on."""
         self._is_closed: bool = False
         self._have_no_delay: bool = False

@@ -98,7 +98,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._proc: Process | None = process
         self._pid = process.pid
         self._returncode: int | None = None
-        self._exit_waiters: list[asyncio.Future[int]] = []
+        self._exit_waiters: dict[asyncio.Future[int], None] = {}
         self._pipes: dict[int, Any] = {}
         self._files: dict[int, Any] = {}
         """The pipes that have no transport yet."""
@@ -232,8 +232,11 @@ class ProcessTransport(asyncio.SubprocessTransport):
         if self._returncode is not None:
             return self._returncode
         waiter: asyncio.Future[int] = self._loop.create_future()
-        self._exit_waiters.append(waiter)
-        return await waiter
+        self._exit_waiters[waiter] = None
+        try:
+            return await waiter
+        finally:
+            self._exit_waiters.pop(waiter, None)  # cancelled, perhaps by a timeout: the program will wait again
 
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         self._loop.call_soon(callback, *args, context=self._context)
@@ -299,7 +302,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._wake_waiters()
 
     def _wake_waiters(self) -> None:
-        waiters, self._exit_waiters = self._exit_waiters, []
+        waiters, self._exit_waiters = self._exit_waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(self._returncode)  # type: ignore[arg-type]

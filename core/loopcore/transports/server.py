@@ -217,5 +217,9 @@ class Server(Clients, asyncio.AbstractServer):
         if self._waiters is None or (self._sockets is None and not WAITS_FOR_CONNECTIONS):
             return
         waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        await waiter
+        self._waiters[waiter] = None
+        try:
+            await waiter
+        finally:
+            if self._waiters is not None:
+                self._waiters.pop(waiter, None)  # cancelled, perhaps by a timeout: the program will wait again
