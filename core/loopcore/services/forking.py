@@ -25,7 +25,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from loopcore.kernel.completions import Completions
-from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable, run
@@ -33,7 +32,6 @@ from loopcore.ports.completion import Backend, Completion, CompletionBackend, is
 from loopcore.ports.operations import CONNECT, Operation
 from loopcore.ports.readiness import ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.services.parts import created
-from loopcore.services.signals import Signals
 
 
 class ForkHost(Protocol):
@@ -46,9 +44,7 @@ class ForkHost(Protocol):
     def _completions(self) -> Completions | None: ...
 
     _readiness: Readiness
-    _inbox: Inbox
     probes: Probes
-    _signals: Signals
 
     def is_closed(self) -> bool: ...
 
@@ -82,12 +78,14 @@ class AtForkState:
             host.probes.renew()
             made_later: Backend
             if is_completion_backend(host.backend):  # no close changes a table of the kernel, as the ports demand
-                made_later = _UnmadePort(self, host.backend, host.backend.close())
+                made_later = _LazyPort(self, host.backend, host.backend.close())
             else:
-                made_later = _Unmade(self, host.backend)
+                made_later = _LazyReadiness(self, host.backend)
                 host.backend.close()
-            host._signals.renew()
             # Not created for this: another thread of the parent may have held the lock of a module to be imported.
+            signals = created(host, "_signals")
+            if signals is not None:
+                signals.renew()
             executors = created(host, "_executors")
             if executors is not None:
                 executors.forget()
@@ -103,12 +101,12 @@ class AtForkState:
         return made
 
 
-class _Unmade:
+class _Lazy:
     """A backend that is made at its first use: most children never use the loops that they inherit."""
 
     def __init__(self, state: AtForkState, before: Backend) -> None:
         self._at_fork_state = state
-        self._made: ReadinessBackend | None = None
+        self._made: Any = None
         self._woken = False
         self.name = before.name
         self.capabilities = before.capabilities
@@ -116,6 +114,16 @@ class _Unmade:
     @classmethod
     def probe(cls) -> ProbeResult:
         return ProbeResult(True)
+
+    def wake(self) -> None:
+        """End the first wait, which may be about to begin in another thread."""
+        self._woken = True
+        if self._made is not None:
+            self._made.wake()
+
+
+class _LazyReadiness(_Lazy):
+    """A readiness backend; the table keeps the registrations until it is made."""
 
     def register(self, fd: int, interest: int) -> None:
         self._at_fork_state.move().register(fd, interest)
@@ -127,41 +135,28 @@ class _Unmade:
         """Do nothing: the descriptor has left the table already, and so will not be registered."""
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        self._made = self._at_fork_state.move()
+        made: ReadinessBackend = self._at_fork_state.move()
+        self._made = made
         if self._woken:
-            self._made.wake()
-        return self._made.wait(timeout)
-
-    def wake(self) -> None:
-        """End the first wait, which may be about to begin in another thread."""
-        self._woken = True
-        if self._made is not None:
-            self._made.wake()
+            made.wake()
+        return made.wait(timeout)
 
     def close(self) -> None:
         """Do nothing: the backend was not made yet."""
 
 
-class _UnmadePort:
-    """The same for a completion port: until its first wait it keeps submitted operations, and those in flight.
+class _LazyPort(_Lazy):
+    """A completion port: until its first wait it keeps submitted operations, and those in flight.
 
     An operation that was in flight at the fork continues in both processes, as a registration does. A send among them
     is one for which the kernel had no room. A connection that was being made is made once, for both.
     """
 
     def __init__(self, state: AtForkState, before: CompletionBackend, in_flight: Sequence[Operation]) -> None:
-        self._at_fork_state = state
-        self._made: CompletionBackend | None = None
-        self._woken = False
+        _Lazy.__init__(self, state, before)
         self._in_flight = in_flight
         self._to_submit = list(in_flight)
         self._cancelled: list[Operation] = []
-        self.name = before.name
-        self.capabilities = before.capabilities
-
-    @classmethod
-    def probe(cls) -> ProbeResult:
-        return ProbeResult(True)
 
     def submit(self, operation: Operation) -> None:
         self._to_submit.append(operation)
@@ -184,12 +179,6 @@ class _UnmadePort:
             error = os.strerror(errno.ECANCELED)
             return [(operation, OSError(errno.ECANCELED, error), False) for operation in self._cancelled]
         return made.wait(timeout)
-
-    def wake(self) -> None:
-        """End the first wait, which may be about to begin in another thread."""
-        self._woken = True
-        if self._made is not None:
-            self._made.wake()
 
     def close(self) -> Sequence[Operation]:
         return [*self._to_submit, *self._cancelled]
