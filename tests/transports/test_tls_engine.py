@@ -255,7 +255,7 @@ def test_an_unknown_authority_leaves_an_alert_for_the_peer() -> None:
     server.start()
     with pytest.raises(ssl.SSLCertVerificationError):
         agree(client, server)
-    server.receive(client.said())
+    server.receive(client.outgoing())
     with pytest.raises(ssl.SSLError, match="unknown ca"):
         server.shake_hands()
 

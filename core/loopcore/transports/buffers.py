@@ -3,9 +3,10 @@
 Sizes are in bytes. Thread: any.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from loopcore.transports.driver import Buffer
+Buffer: TypeAlias = "bytes | memoryview"
+"""An item of a write queue: never changes once queued, C-contiguous, its length in bytes."""
 
 COPY_LIMIT: Final = 4096
 """Bytes below which a copy is cheaper than a view."""

@@ -41,7 +41,7 @@ class Clients:
         if self._is_closed:
             self._end_if_empty()
 
-    def _take_no_more(self) -> None:
+    def _mark_closed(self) -> None:
         """Mark the server as closed: waiters now wait for the remaining connections."""
         self._is_closed = True
         self._end_if_empty()
@@ -53,15 +53,16 @@ class Clients:
         for waiter in waiters or ():
             loop: Any = waiter.get_loop()
             if loop._is_elsewhere():  # the last connection was dropped by the collector in another thread
-                loop.call_soon_threadsafe(_resolve, waiter)
+                loop.call_soon_threadsafe(resolve, waiter)
             else:
-                _resolve(waiter)
+                resolve(waiter)
 
     def _transports(self) -> list[Any]:
         return [transport for reference in self._references.values() if (transport := reference()) is not None]
 
 
-def _resolve(waiter: "asyncio.Future[None]") -> None:
+def resolve(waiter: "asyncio.Future[None]") -> None:
+    """Resolve the future, unless it was cancelled in the meantime."""
     if not waiter.done():
         waiter.set_result(None)
 

@@ -24,18 +24,16 @@ Thread: the loop's own, for everything here. Sizes are in bytes.
 """
 
 import socket
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.transports.accepted import number_of
+from loopcore.transports.buffers import Buffer
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from loopcore.kernel.scheduler import Scheduler
-
-Buffer: TypeAlias = "bytes | memoryview"
-"""An item of a write queue: never changes once queued, C-contiguous, its length in bytes."""
 
 
 class Sink(Runnable):

@@ -9,8 +9,8 @@ Thread: the loop's own.
 import socket
 from typing import TYPE_CHECKING, Final
 
-from loopcore.transports.buffers import VECTOR_LIMIT, join_last
-from loopcore.transports.driver import Buffer, Sink, StreamDriver
+from loopcore.transports.buffers import VECTOR_LIMIT, Buffer, join_last
+from loopcore.transports.driver import Sink, StreamDriver
 
 try:
     import cython

@@ -33,8 +33,8 @@ from loopcore.kernel.completions import Completions
 from loopcore.ports.interest import ERROR, HANGUP, READ
 from loopcore.ports.operations import Operation, Outgoing, Poll, Receive, Send
 from loopcore.transports.accepted import close_socket
-from loopcore.transports.buffers import VECTOR_LIMIT
-from loopcore.transports.driver import Buffer, Sink
+from loopcore.transports.buffers import VECTOR_LIMIT, Buffer
+from loopcore.transports.driver import Sink
 from loopcore.transports.driver_buffered import READ_FAILED, WRITE_FAILED, BufferedStreamDriver
 from loopcore.transports.multishot_receiver import MultishotReceiver
 

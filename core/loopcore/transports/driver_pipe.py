@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.ports.interest import READ
 from loopcore.ports.operations import Poll, Read, Write
 from loopcore.transports.accepted import number_of
-from loopcore.transports.driver import Buffer, Sink, StreamDriver
+from loopcore.transports.buffers import Buffer
+from loopcore.transports.driver import Sink, StreamDriver
 from loopcore.transports.driver_completion import RECEIVE_LIMIT, CompletionDriver
 from loopcore.transports.driver_readiness import ReadinessDriver
 

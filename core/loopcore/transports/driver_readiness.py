@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel.readiness import Readiness
 from loopcore.transports.accepted import close_socket, number_of
-from loopcore.transports.driver import Buffer, Sink
+from loopcore.transports.buffers import Buffer
+from loopcore.transports.driver import Sink
 from loopcore.transports.driver_buffered import WRITE_FAILED, BufferedStreamDriver
 
 try:

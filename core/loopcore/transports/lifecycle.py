@@ -29,9 +29,19 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.log import logger
 from loopcore.services.transport_table import TransportTable
 from loopcore.transports.accepted import AcceptedSocket, real_socket
-from loopcore.transports.clients import detach
+from loopcore.transports.clients import detach, resolve
 from loopcore.transports.flow import FlowControl, fire_dropped_hook, fire_transport_hook
 from loopcore.transports.transport_socket import TransportSocket
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import run_in_context
+else:
+    from loopcore._native.interpreter import run_in_context
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -104,12 +114,6 @@ def initial_extra_info(sock: socket.socket, extra: dict[str, Any] | None) -> dic
         except OSError:
             facts["peername"] = None
     return facts
-
-
-def resolve(waiter: "asyncio.Future[None]") -> None:
-    """Resolve the future, unless it was cancelled in the meantime."""
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 class Connection(FlowControl):
@@ -272,8 +276,8 @@ class Connection(FlowControl):
         self._driver.run_flush()
 
     def _on_written(self) -> None:
-        if self._protocol_paused:
-            self._resume_if_low(self._driver.unsent)
+        if self._protocol_paused and self._driver.unsent <= self._low_water:
+            run_in_context(self._context, self._resume_protocol, ())
         if self._awaits_drain and self._driver.unsent == 0:
             self._awaits_drain = False
             self._drained()

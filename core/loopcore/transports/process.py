@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from loopcore.log import logger
 from loopcore.services.children import Children, Process
+from loopcore.transports.clients import resolve
 from loopcore.transports.flow import fire_transport_hook
-from loopcore.transports.lifecycle import resolve
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
-TICKS_TO_STAND_BACK: Final = 6
+TICKS_BEFORE_WAKING: Final = 6
 """It takes four ticks from the end of file of a pipe to the process's `connection_lost`, and a poll before that."""
 
 KILL: Final = getattr(signals, "SIGKILL", signals.SIGTERM)
@@ -143,9 +143,9 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._call(self._open)
         for call in deferred:
             self._call(call)
-        told: asyncio.Future[None] = self._loop.create_future()
-        self._call(resolve, told)
-        return told
+        opened: asyncio.Future[None] = self._loop.create_future()
+        self._call(resolve, opened)
+        return opened
 
     def __repr__(self) -> str:
         info = [type(self).__name__]
@@ -213,7 +213,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._finish_closing()
 
     def _finish_closing(self) -> None:
-        self._survive_no_more()
+        self._leave_survivors()
         for pipe in self._pipes.values():
             pipe.close()
         for file in self._files.values():
@@ -241,34 +241,34 @@ class ProcessTransport(asyncio.SubprocessTransport):
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         self._loop.call_soon(callback, *args, context=self._context)
 
-    def _tell(self, callback: Callable[..., object], *args: Any) -> None:
+    def _call_or_defer(self, callback: Callable[..., object], *args: Any) -> None:
         if self._deferred_calls is None:
             self._loop.call_soon(callback, *args, context=self._context)
         else:
             self._deferred_calls.append(partial(callback, *args))
 
     def _pipe_received(self, fd: int, data: bytes) -> None:
-        self._tell(self._protocol.pipe_data_received, fd, data)
+        self._call_or_defer(self._protocol.pipe_data_received, fd, data)
 
     def _pipe_lost(self, fd: int, exc: BaseException | None) -> None:
-        self._tell(self._protocol.pipe_connection_lost, fd, exc)
+        self._call_or_defer(self._protocol.pipe_connection_lost, fd, exc)
         self._alive.discard(fd)
         if self._returncode is not None and not self._alive:
-            self._tell(self._call_connection_lost)
+            self._call_or_defer(self._call_connection_lost)
 
     def _process_exited(self, code: int) -> None:
         if self._loop.get_debug():
             logger.info("%r exited with return code %r", self, code)
         self._returncode = code
-        self._tell(self._protocol.process_exited)
+        self._call_or_defer(self._protocol.process_exited)
         if not self._alive:
-            self._tell(self._call_connection_lost)
+            self._call_or_defer(self._call_connection_lost)
             if self._deferred_calls is None:
                 return  # `connection_lost` comes at once, and wakes the waiters
         elif not self._closed:
             self._survives = True
             self._survivors.add(self)
-        self._call(self._stand_back, TICKS_TO_STAND_BACK)
+        self._call(self._wake_after_ticks, TICKS_BEFORE_WAKING)
 
     def _call_connection_lost(self) -> None:
         if self._loop._watching_transports:
@@ -276,12 +276,12 @@ class ProcessTransport(asyncio.SubprocessTransport):
         try:
             self._protocol.connection_lost(None)
         finally:
-            self._survive_no_more()
+            self._leave_survivors()
             self._wake_waiters()
             self._proc = None
             self._protocol = None
 
-    def _survive_no_more(self) -> None:
+    def _leave_survivors(self) -> None:
         if self._survives:
             self._survives = False
             self._survivors.discard(self)
@@ -294,10 +294,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
             if self._loop._watching_transports:
                 fire_transport_hook(self, "opened")
 
-    def _stand_back(self, ticks: int) -> None:
+    def _wake_after_ticks(self, ticks: int) -> None:
         """Wake the waiters after `connection_lost`, or after this many ticks."""
         if ticks and self._proc is not None:
-            self._call(self._stand_back, ticks - 1)
+            self._call(self._wake_after_ticks, ticks - 1)
         else:
             self._wake_waiters()
 

@@ -200,7 +200,7 @@ class Server(Clients, asyncio.AbstractServer):
             if self._after_close is not None:
                 self._after_close()
         finally:
-            self._take_no_more()
+            self._mark_closed()
 
     def close_clients(self) -> None:
         """Close every connection once its written bytes have been sent."""

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
 from loopcore.transports.buffers import VECTOR_LIMIT, immutable, join_small
-from loopcore.transports.clients import attach, needs_no_delay
+from loopcore.transports.clients import attach, needs_no_delay, resolve
 from loopcore.transports.driver import StreamDriver
-from loopcore.transports.lifecycle import LOST, OPEN, Connection, disable_nagle, initial_extra_info, resolve
+from loopcore.transports.lifecycle import LOST, OPEN, Connection, disable_nagle, initial_extra_info
 from loopcore.transports.reader_feed import ReaderFeed, feed_of
 
 try:

@@ -3,7 +3,7 @@ cimport cython
 from loopcore.transports.tls_connection cimport TlsConnection
 from loopcore.transports.tls_engine cimport TlsEngine
 
-cdef int _OPEN
+cdef int OPEN
 
 
 cdef class SSLTransport(TlsConnection):

@@ -25,7 +25,7 @@ from loopcore.transports.flow import fire_dropped_hook, fire_transport_hook, wat
 from loopcore.transports.reader_feed import feed_of
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 from loopcore.transports.tls_connection import TlsConnection
-from loopcore.transports.tls_engine import NAMES, TlsEngine
+from loopcore.transports.tls_engine import NAMES, OPEN, TlsEngine
 
 if TYPE_CHECKING:
     import ssl
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
 
-# The engine's states. C integers when compiled, hence not imported.
-_OPEN = 2
-
-TELLS: Final = ("peercert", "cipher", "compression")
+SESSION_FACTS: Final = ("peercert", "cipher", "compression")
 """Names for which `get_extra_info` asks the TLS session."""
 
 
@@ -90,7 +87,7 @@ class SSLTransport(TlsConnection):
         server = getattr(self, "_server", None)  # absent if the constructor failed
         if server is not None:
             detach(server, self)
-        if getattr(self, "_carrier", None) is not None and self._engine.state <= _OPEN:
+        if getattr(self, "_carrier", None) is not None and self._engine.state <= OPEN:
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
             self._cancel_timer()
             if self._engine.agreed:
@@ -111,7 +108,7 @@ class SSLTransport(TlsConnection):
         if engine.agreed:
             if name == "ssl_object":
                 return engine.tls
-            if name in TELLS:
+            if name in SESSION_FACTS:
                 return engine.fact(name)
         if self._carrier is None:
             return default
@@ -136,11 +133,11 @@ class SSLTransport(TlsConnection):
 
     def is_reading(self) -> bool:
         """Return whether incoming bytes reach the protocol."""
-        return self._engine.state <= _OPEN and not self._paused
+        return self._engine.state <= OPEN and not self._paused
 
     def pause_reading(self) -> None:
         """Deliver nothing, which holds up the peer, at once or at the water mark. No effect when closing or paused."""
-        if self._engine.state <= _OPEN and not self._paused:
+        if self._engine.state <= OPEN and not self._paused:
             self._paused = True
             self._limit_received()
             if self._loop._watching_transports:
@@ -148,7 +145,7 @@ class SSLTransport(TlsConnection):
 
     def resume_reading(self) -> None:
         """Undo `pause_reading`. No effect when closing or not paused."""
-        if self._engine.state <= _OPEN and self._paused:
+        if self._engine.state <= OPEN and self._paused:
             self._paused = False
             if self._carrier is not None:
                 self._carrier.resume_reading()
@@ -172,7 +169,7 @@ class SSLTransport(TlsConnection):
         """
         self._read_limits = water_marks(high, low, 0)
         self._read_high_water = whole_bytes(self._read_limits)[1]
-        if self._paused and self._engine.state <= _OPEN and self._carrier is not None:
+        if self._paused and self._engine.state <= OPEN and self._carrier is not None:
             self._carrier.resume_reading()
             self._limit_received()
 
@@ -196,7 +193,7 @@ class SSLTransport(TlsConnection):
         if size == 0:
             return
         engine = self._engine
-        if engine.state > _OPEN:
+        if engine.state > OPEN:
             self._count_lost_write()
             return
         engine.write(data, size)
@@ -228,7 +225,7 @@ class SSLTransport(TlsConnection):
 
     def is_closing(self) -> bool:
         """Return whether the transport is closing or closed."""
-        return self._close_asked or self._engine.state > _OPEN
+        return self._close_requested or self._engine.state > OPEN
 
     @property
     def _closed(self) -> bool:
@@ -243,15 +240,15 @@ class SSLTransport(TlsConnection):
         if not self._loop._is_elsewhere():
             self._begin_closing()
         elif not self.is_closing():
-            self._close_asked = True
+            self._close_requested = True
             self._loop.call_soon_threadsafe(self.close, context=self._context)
 
     def abort(self) -> None:
         """Close at once; bytes that the kernel has no room for are dropped. Thread: as for `close`."""
         if self._loop._is_elsewhere():
-            self._close_asked = True
+            self._close_requested = True
             self._loop.call_soon_threadsafe(self.abort, context=self._context)
             return
-        if self._engine.state == _OPEN:
+        if self._engine.state == OPEN:
             self._flush()  # asyncio's `write` would have sent it by now
         self._force_close(None)

@@ -5,10 +5,10 @@ from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine
 from loopcore.transports.tls_sending cimport TlsSending
 
-cdef int _HANDSHAKE
-cdef int _OPEN
-cdef int _SHUTDOWN
-cdef int _DONE
+cdef int HANDSHAKE
+cdef int OPEN
+cdef int SHUTDOWN
+cdef int DONE
 
 
 cdef class TlsConnection(TlsSending):
@@ -22,6 +22,6 @@ cdef class TlsConnection(TlsSending):
     cdef bint _fill_buffer(self) except -1
     cdef object _limit_received(self)
     cdef object _end_of_stream(self)
-    cdef object _say_eof(self)
+    cdef object _call_eof_received(self)
     @cython.locals(engine=TlsEngine, dropped=Py_ssize_t)
     cdef object _await_close_notify(self)

@@ -16,18 +16,13 @@ from loopcore.log import logger
 from loopcore.transports.clients import detach
 from loopcore.transports.flow import fire_transport_hook
 from loopcore.transports.stream import StreamTransport
+from loopcore.transports.tls_engine import DONE, HANDSHAKE, OPEN, SHUTDOWN
 from loopcore.transports.tls_sending import HANDSHAKE_FAILED, TlsSending
 
 try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
-
-# The engine's states. C integers when compiled, hence not imported.
-_HANDSHAKE = 1
-_OPEN = 2
-_SHUTDOWN = 4
-_DONE = 5
 
 
 class TlsConnection(TlsSending):
@@ -44,7 +39,7 @@ class TlsConnection(TlsSending):
         context = getattr(carrier, "_context", None)
         if isinstance(context, Context):
             self._context = context
-        if self._engine.state == _DONE:  # closed before it began
+        if self._engine.state == DONE:  # closed before it began
             carrier.abort()
             return
         if carrier.is_closing():  # it may have called the protocol already, and will not answer
@@ -55,7 +50,7 @@ class TlsConnection(TlsSending):
         self._timer = self._loop.call_later(self._handshake_timeout, self._handshake_timed_out, context=self._context)
         self._engine.start()
         self._shake_hands()
-        if self._carrier_ended and self._engine.state < _OPEN:
+        if self._carrier_ended and self._engine.state < OPEN:
             self.eof_received()
         elif self._carrier_ended:
             self._read_on()
@@ -64,19 +59,19 @@ class TlsConnection(TlsSending):
         """Take in ciphertext; deliver its plaintext, unless the program has paused reading."""
         engine = self._engine
         state = engine.state
-        if state == _DONE:
+        if state == DONE:
             return
         engine.receive(data)
-        if state == _OPEN:
+        if state == OPEN:
             if not self._paused:
                 self._deliver()
             else:
                 self._limit_received()
             if self._flush_scheduled:
                 self._answer()
-        elif state == _SHUTDOWN:
+        elif state == SHUTDOWN:
             self._await_close_notify()
-        elif state == _HANDSHAKE:
+        elif state == HANDSHAKE:
             self._shake_hands()
 
     def eof_received(self) -> bool:
@@ -85,12 +80,12 @@ class TlsConnection(TlsSending):
             logger.debug("%r received EOF", self)
         self._carrier_ended = True
         state = self._engine.state
-        if state < _OPEN:
+        if state < OPEN:
             self._fail(ConnectionResetError("the peer closed the connection in the SSL handshake"), HANDSHAKE_FAILED)
-        elif state == _OPEN:
+        elif state == OPEN:
             if not self._paused:
                 self._end_of_stream()
-        elif state == _SHUTDOWN:
+        elif state == SHUTDOWN:
             self._finish()
         return True  # this side closes the carrier, when all is sent
 
@@ -144,7 +139,7 @@ class TlsConnection(TlsSending):
             fire_transport_hook(self, "opened")
         # As in asyncio: bytes that came with the handshake are delivered first. If sending fails, the carrier's
         # `connection_lost` is scheduled, and callbacks that the protocol schedules for its data must run before that.
-        if self._engine.state == _OPEN and not self._paused:
+        if self._engine.state == OPEN and not self._paused:
             self._deliver()
         self._flush()
 
@@ -166,7 +161,7 @@ class TlsConnection(TlsSending):
 
     def _handshake_timed_out(self) -> None:
         self._timer = None
-        if self._engine.state == _HANDSHAKE:
+        if self._engine.state == HANDSHAKE:
             message = f"SSL handshake is taking longer than {self._handshake_timeout} seconds: aborting the connection"
             self._fail(ConnectionAbortedError(message), "Fatal error on transport")
 
@@ -175,7 +170,7 @@ class TlsConnection(TlsSending):
     def _deliver(self) -> None:
         """Deliver plaintext as long as there is any and the protocol takes it; then find out why there is no more."""
         engine = self._engine
-        while engine.state == _OPEN and not self._paused and engine.readable():
+        while engine.state == OPEN and not self._paused and engine.readable():
             if self._buffered:
                 if not self._fill_buffer():
                     break
@@ -190,7 +185,7 @@ class TlsConnection(TlsSending):
             except BaseException as exc:
                 self._protocol_failed(exc, "data_received")
                 return
-        if engine.state == _OPEN:
+        if engine.state == OPEN:
             if engine.failure is not None:
                 self._fail(engine.failure, "Fatal error on SSL protocol")
                 return
@@ -221,7 +216,7 @@ class TlsConnection(TlsSending):
             buffer = self._on_get_buffer(engine.received())
             if not len(buffer):
                 raise RuntimeError("get_buffer() returned an empty buffer")
-            if engine.state != _OPEN or self._paused:
+            if engine.state != OPEN or self._paused:
                 return False
             doing = "buffer_updated"
             with memoryview(buffer) as whole, whole.cast("B") as view:
@@ -243,23 +238,23 @@ class TlsConnection(TlsSending):
 
     def _read_on(self) -> None:
         """Reading was resumed: deliver the bytes received in the meantime, and the end if it was received."""
-        if self._engine.state != _OPEN or self._paused:
+        if self._engine.state != OPEN or self._paused:
             return
         if self._carrier is not None and self._carrier.is_closing():
             return  # sending has failed in the meantime: the protocol's next call must be `connection_lost`
         self._deliver()
-        if self._carrier_ended and self._engine.state == _OPEN and not self._paused:
+        if self._carrier_ended and self._engine.state == OPEN and not self._paused:
             self._end_of_stream()
 
     def _end_of_stream(self) -> None:
         """Report the peer's end to the protocol, then close; TLS connections are not left half open."""
-        self._say_eof()
+        self._call_eof_received()
         self._begin_closing()
 
-    def _say_eof(self) -> None:
-        if self._eof_said or not self._connected:
+    def _call_eof_received(self) -> None:
+        if self._eof_delivered or not self._connected:
             return
-        self._eof_said = True
+        self._eof_delivered = True
         try:
             keep_open = self._protocol.eof_received()
         except (SystemExit, KeyboardInterrupt):

@@ -42,7 +42,7 @@ cdef class TlsEngine:
     cpdef object write(self, object item, Py_ssize_t size)
     cpdef bint sendable(self) except -1
     cpdef bytes ciphertext(self)
-    cpdef bytes said(self)
+    cpdef bytes outgoing(self)
     @cython.locals(size=Py_ssize_t, done=Py_ssize_t)
     cdef object _encrypt(self)
     @cython.locals(queue=list, parts=list, taken=Py_ssize_t, size=Py_ssize_t, excess=Py_ssize_t, cut=Py_ssize_t)

@@ -23,17 +23,14 @@ Errors of TLS are `ssl.SSLError`, as OpenSSL words them. Errors of reading do no
 returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one at a time.
 """
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from loopcore.transports.buffers import VECTOR_LIMIT, join_last
+from loopcore.transports.buffers import VECTOR_LIMIT, Buffer, join_last
 
 try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
-
-Buffer: TypeAlias = "bytes | memoryview"
-"""An item of the write queue: never changes once queued, C-contiguous, its length in bytes."""
 
 IDLE = 0
 HANDSHAKE = 1
@@ -254,9 +251,9 @@ class TlsEngine:
             self._encrypt()
             ciphertext: bytes = self._take()
             return ciphertext
-        return self.said()
+        return self.outgoing()
 
-    def said(self) -> bytes:
+    def outgoing(self) -> bytes:
         """Return TLS's own messages and bytes already encrypted; empty if there is nothing."""
         return self._take() if self._outgoing.pending else b""
 
@@ -286,12 +283,12 @@ class TlsEngine:
             return joined
         taken = 0
         size = 0
-        while size < BATCH_LIMIT:
+        while size < _BATCH:
             size += len(queue[taken])
             taken += 1
         parts = queue[:taken]
         del queue[:taken]
-        excess = size - BATCH_LIMIT
+        excess = size - _BATCH
         if excess:
             last = memoryview(parts.pop())
             cut = len(last) - excess

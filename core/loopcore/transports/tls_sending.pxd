@@ -5,11 +5,11 @@ from loopcore.transports.flow cimport FlowControl
 from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine
 
-cdef int _LOST
-cdef int _OPEN
-cdef int _FLUSHING
-cdef int _SHUTDOWN
-cdef int _DONE
+cdef int LOST
+cdef int OPEN
+cdef int FLUSHING
+cdef int SHUTDOWN
+cdef int DONE
 
 
 cdef class TlsSending(FlowControl):
@@ -23,11 +23,11 @@ cdef class TlsSending(FlowControl):
     cdef public object _shutdown_timeout
     cdef public object _lost_with
     cdef public bint _connected
-    cdef public bint _eof_said
+    cdef public bint _eof_delivered
     cdef public bint _carrier_ended
     cdef public bint _carrier_full
     cdef public bint _lost
-    cdef public bint _close_asked
+    cdef public bint _close_requested
     cdef public bint _paused
     cdef public Py_ssize_t _read_high_water
     cdef public bint _buffered
@@ -49,7 +49,7 @@ cdef class TlsSending(FlowControl):
     @cython.locals(engine=TlsEngine, state=int)
     cdef object _begin_closing(self)
     @cython.locals(engine=TlsEngine)
-    cdef object _say_goodbye(self)
+    cdef object _send_close_notify(self)
     cdef object _finish(self)
     cdef object _fail(self, object exc, object message)
     cpdef object _force_close(self, object exc)

@@ -23,10 +23,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
+from loopcore.transports.clients import resolve
 from loopcore.transports.flow import FlowControl
-from loopcore.transports.lifecycle import LOST, resolve
+from loopcore.transports.lifecycle import LOST
 from loopcore.transports.stream import StreamTransport
-from loopcore.transports.tls_engine import TlsEngine
+from loopcore.transports.tls_engine import DONE, FLUSHING, OPEN, SHUTDOWN, TlsEngine
 
 try:
     import cython
@@ -56,14 +57,6 @@ SHUTDOWN_TIMEOUT: Final = 30.0
 
 HANDSHAKE_FAILED: Final = "SSL handshake failed"
 
-_LOST = LOST  # a C integer when compiled
-
-# The engine's states. C integers when compiled, hence not imported.
-_OPEN = 2
-_FLUSHING = 3
-_SHUTDOWN = 4
-_DONE = 5
-
 
 class TlsSending(FlowControl):
     """A TLS session between a carrier and a protocol. Running it encrypts and sends what was written."""
@@ -79,11 +72,11 @@ class TlsSending(FlowControl):
         "_shutdown_timeout",
         "_lost_with",
         "_connected",
-        "_eof_said",
+        "_eof_delivered",
         "_carrier_ended",
         "_carrier_full",
         "_lost",
-        "_close_asked",
+        "_close_requested",
         "_paused",
         "_read_high_water",
         "_buffered",
@@ -113,13 +106,13 @@ class TlsSending(FlowControl):
         self._lost_with: BaseException | None = None
         self._connected: bool = connected
         """Whether the protocol knows of the connection, and `connection_lost` must be called."""
-        self._eof_said: bool = False
+        self._eof_delivered: bool = False
         self._carrier_ended: bool = False
         """Whether the carrier will receive nothing more."""
         self._carrier_full: bool = False
         """Whether the carrier has paused writing."""
         self._lost: bool = False
-        self._close_asked: bool = False
+        self._close_requested: bool = False
         """Whether another thread has closed it and the loop's thread has yet to act."""
         self._paused: bool = False
         self._read_high_water: int = 0
@@ -146,7 +139,7 @@ class TlsSending(FlowControl):
     def _flush(self) -> None:
         """Encrypt and send as much of the queue as the carrier takes; continue closing when all is sent."""
         engine = self._engine
-        if self._carrier is None or engine.state == _DONE:
+        if self._carrier is None or engine.state == DONE:
             return
         try:
             while not self._carrier_full:
@@ -156,15 +149,15 @@ class TlsSending(FlowControl):
                 self._send(data)
                 if not engine.unencrypted:
                     break  # `data` was all there was
-                if self._plain is not None and self._plain._state >= _LOST:
+                if self._plain is not None and self._plain._state >= LOST:
                     break  # the rest cannot be sent: `connection_lost` is scheduled
         except Exception as exc:
             self._fail(exc, "Fatal error on SSL protocol")
             return
         if self._protocol_paused and engine.unencrypted <= self._low_water:
             self._resume_protocol()
-        if engine.state == _FLUSHING and not self._carrier_full and engine.unencrypted == 0:
-            self._say_goodbye()
+        if engine.state == FLUSHING and not self._carrier_full and engine.unencrypted == 0:
+            self._send_close_notify()
 
     def _send(self, data: bytes) -> None:
         plain = self._plain
@@ -191,18 +184,18 @@ class TlsSending(FlowControl):
         """Accept no more writes, send the queue, and then close_notify. Idempotent."""
         engine = self._engine
         state = engine.state
-        if state > _OPEN:
+        if state > OPEN:
             return
-        if state < _OPEN:
+        if state < OPEN:
             self._force_close(None)
             return
         engine.begin_close()
         self._timer = self._loop.call_later(self._shutdown_timeout, self._shutdown_timed_out, context=self._context)
         self._flush()
-        if engine.state == _FLUSHING:
+        if engine.state == FLUSHING:
             self._carrier.pause_reading()  # received bytes will not be read, and would pile up
 
-    def _say_goodbye(self) -> None:
+    def _send_close_notify(self) -> None:
         """Send our close_notify, and wait for the peer's if it has not arrived yet."""
         engine = self._engine
         if self._carrier_ended:
@@ -223,7 +216,7 @@ class TlsSending(FlowControl):
 
     def _shutdown_timed_out(self) -> None:
         self._timer = None
-        if self._engine.state == _FLUSHING or self._engine.state == _SHUTDOWN:
+        if self._engine.state == FLUSHING or self._engine.state == SHUTDOWN:
             self._force_close(TimeoutError("SSL shutdown timed out"))
 
     def _finish(self) -> None:
@@ -241,7 +234,7 @@ class TlsSending(FlowControl):
             logger.debug("%r: %s", self, message, exc_info=exc)
         if isinstance(exc, ssl.SSLError):
             exc.__traceback__ = None  # its frames refer back to this object, and the program may keep the error
-        alert = self._engine.said() if isinstance(exc, ssl.SSLError) else b""
+        alert = self._engine.outgoing() if isinstance(exc, ssl.SSLError) else b""
         if alert and not self._carrier_full and not self._lost:
             self._send(alert)
         self._force_close(exc)
