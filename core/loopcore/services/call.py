@@ -16,7 +16,7 @@ from loopcore.kernel.completions import Completions
 from loopcore.kernel.future import Future
 from loopcore.ports.operations import Operation
 
-CALLED_OFF: Final = (errno.ECANCELED, errno.EINTR)
+CANCELLED_ERRNOS: Final = (errno.ECANCELED, errno.EINTR)
 """The error numbers of a cancelled call."""
 
 
@@ -66,7 +66,7 @@ class Call(Future):
             used.leave()
         self.outcome = outcome
         if self._asked:
-            if self.purpose and error is not None and getattr(error, "errno", None) not in CALLED_OFF:
+            if self.purpose and error is not None and getattr(error, "errno", None) not in CANCELLED_ERRNOS:
                 self.get_loop().call_exception_handler(
                     {"message": f"{self.purpose} failed after its waiter was cancelled", "exception": error}
                 )

@@ -12,8 +12,8 @@ cdef class Delivery:
 
     cpdef object post(self, object source)
     cpdef object deliver(self, object source)
-    cpdef object call_off(self, object destination)
+    cpdef object cancel_job(self, object destination)
 
 
 @cython.locals(delivery=Delivery)
-cpdef object bring(object host, object source, dict jobs)
+cpdef object wrap_pool_future(object host, object source, dict jobs)

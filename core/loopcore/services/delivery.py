@@ -31,7 +31,7 @@ class DeliveryHost(Protocol):
 
 
 class Delivery:
-    """The delivery of one job's outcome; made by `bring`."""
+    """The delivery of one job's outcome; made by `wrap_pool_future`."""
 
     __slots__ = ("_host", "_source", "_destination", "_jobs")
 
@@ -74,19 +74,19 @@ class Delivery:
             kind = _CONVERTED.get(type(error))
             destination.set_exception(error if kind is None else kind(*error.args).with_traceback(error.__traceback__))
 
-    def call_off(self, destination: "asyncio.Future[Any]") -> None:
+    def cancel_job(self, destination: "asyncio.Future[Any]") -> None:
         """Cancel the job if the future was cancelled. Thread: the loop's own."""
         source = self._source
         if source is not None and destination.cancelled():
             source.cancel()
 
 
-def bring(
+def wrap_pool_future(
     host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any] | None"
 ) -> "asyncio.Future[Any]":
     """Return a future of `host` that gets the outcome of `source`; `source` is then removed from `jobs`, if given."""
     delivery = Delivery(host, source, jobs)
     destination = delivery._destination
-    destination.add_done_callback(delivery.call_off)
+    destination.add_done_callback(delivery.cancel_job)
     source.add_done_callback(delivery.post)
     return destination

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.kernel.handle import check_callback
 from loopcore.kernel.probes import Probes
-from loopcore.services.delivery import bring
+from loopcore.services.delivery import wrap_pool_future
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -80,7 +80,7 @@ class Job:
         """`threading.get_ident()` of the thread that runs the job, once it does."""
         self.error: BaseException | None = None
         """The exception that the function raised, or the reason why it did not run."""
-        self._tell("submitted")
+        self._fire("submitted")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.function!r} in {self.pool}>"
@@ -89,7 +89,7 @@ class Job:
         """Call the function, and report its start and end. Thread: the pool's."""
         self.thread_id = threading.get_ident()
         self.started_ns = perf_counter_ns()
-        self._tell("started")
+        self._fire("started")
         try:
             result = self.function(*args)
         except BaseException as exc:
@@ -103,14 +103,14 @@ class Job:
         """Report the end, with the exception raised."""
         self.error = error
         self.finished_ns = perf_counter_ns()
-        self._tell("finished")
+        self._fire("finished")
 
     def settle(self, future: "PoolFuture[Any]") -> None:
         """Report an end that `run` has not: the job was cancelled before it ran, or did not run through this record."""
         if not self.finished_ns:
             self.finish(asyncio.CancelledError() if future.cancelled() else future.exception())
 
-    def _tell(self, what: str) -> None:
+    def _fire(self, what: str) -> None:
         if self._probes.watching_jobs:
             self._probes.fire(f"loopcore_job_{what}", self._loop, self)
 
@@ -145,7 +145,7 @@ class Executors:
             return asyncio.wrap_future(job, loop=self._host)  # an asyncio future, or an error
         if executor is None:
             self._jobs[job] = func
-        return bring(self._host, job, self._jobs if executor is None else None)
+        return wrap_pool_future(self._host, job, self._jobs if executor is None else None)
 
     def _submit(self, executor: Executor, func: Callable[..., T], args: tuple[Any, ...]) -> "PoolFuture[T]":
         names = {id(self._default): "default", id(self._resolver): "resolver"}

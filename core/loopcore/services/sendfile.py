@@ -132,7 +132,7 @@ class SendFiles:
                 raise
             finally:
                 if part.outcome is not None:  # also set if the part was cancelled
-                    is_over = sending.took(part.outcome)
+                    is_over = sending.note_sent(part.outcome)
         return sending.total
 
     async def _by_reading(self, sock: socket.socket, file: Any, offset: int, count: int | None) -> int:
@@ -215,7 +215,7 @@ class Sending:
             raise
         except OSError as exc:
             raise self.translated(exc) from exc
-        if self.took(sent):
+        if self.note_sent(sent):
             return self.total
         raise BlockingIOError
 
@@ -226,7 +226,7 @@ class Sending:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return SendFile(number, self._file, self._offset, min(self._chunk(), PART))
 
-    def took(self, sent: int) -> bool:
+    def note_sent(self, sent: int) -> bool:
         """Record that `sent` bytes were sent; return whether that was all."""
         self._offset += sent
         self.total += sent
@@ -243,7 +243,7 @@ class Sending:
             # Which errors mean "not this kind of file" depends on the kernel (EINVAL, ENOSYS, ENOTSUP ...). An error of
             # the connection occurs again when the fallback sends.
             return asyncio.SendfileNotAvailableError("os.sendfile call failed")
-        if exc.errno == errno.ENOTCONN and type(exc) is not ConnectionError:
+        if exc.errno == errno.ENOTCONN:
             # macOS, when the peer closes in the middle
             return ConnectionError("socket is not connected", errno.ENOTCONN)
         return exc

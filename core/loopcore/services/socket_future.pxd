@@ -26,7 +26,7 @@ cdef class SocketFuture(Future):
     cdef bint _asked
     cdef Sweeper _sweeper
 
-    cdef object _set_out(self, Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
+    cdef object _prepare(self, Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
     cdef object _run(self)
     @cython.locals(drained=bint)
     cdef object _leave_with(self, object result)

@@ -65,7 +65,7 @@ class SocketFuture(Future):
 
     __slots__ = ("_kind", "_sock", "_argument", "_fd", "_direction", "_watching", "_asked", "_sweeper")
 
-    def _set_out(self, sweeper: Sweeper, fd: int, direction: int, kind: int, sock: Any, argument: Any) -> None:
+    def _prepare(self, sweeper: Sweeper, fd: int, direction: int, kind: int, sock: Any, argument: Any) -> None:
         self._kind: int = kind
         self._sock: Any = sock
         self._argument: Any = argument
@@ -186,7 +186,7 @@ def begin(
     future = SocketFuture.__new__(SocketFuture)
     scheduler = sweeper._scheduler
     Future.__init__(future, loop=scheduler)
-    future._set_out(sweeper, fd, direction, kind, sock, argument)
+    future._prepare(sweeper, fd, direction, kind, sock, argument)
     return future
 
 

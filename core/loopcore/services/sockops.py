@@ -135,14 +135,14 @@ class SockOps:
         previous = table.clear_reader(number) if direction == _READING else table.clear_writer(number)
         if previous is None:
             return False
-        _call_off(previous)
+        _end_displaced(previous)
         return True
 
     def _watch(self, fd: int, direction: int, runnable: Runnable) -> None:
         table = self._readiness
         previous = table.set_reader(fd, runnable) if direction == _READING else table.set_writer(fd, runnable)
         if previous is not None:
-            _call_off(previous)
+            _end_displaced(previous)
 
     def _free_descriptor(self, fd: FileDescriptorLike) -> int:
         """Return the number of `fd`; raise RuntimeError if a transport owns it."""
@@ -366,7 +366,7 @@ def descriptor_of(fd: FileDescriptorLike) -> int:
     return number
 
 
-def _call_off(previous: Runnable) -> None:
+def _end_displaced(previous: Runnable) -> None:
     if isinstance(previous, SocketFuture):
         previous.displaced()
         return

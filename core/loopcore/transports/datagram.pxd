@@ -15,6 +15,6 @@ cdef class DatagramTransport(Connection):
 
     cdef object _on_datagram(self, bytes data, object address)
     cpdef object _refused(self, object exc)
-    cdef object _blame(self, object name, object exc)
+    cdef object _report_failed_call(self, object name, object exc)
     @cython.locals(driver=DatagramDriver, connected=bint, item=bytes)
     cpdef object sendto(self, object data, object addr=*)

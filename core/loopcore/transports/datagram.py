@@ -92,7 +92,7 @@ class DatagramTransport(Connection):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._blame("datagram_received", exc)
+            self._report_failed_call("datagram_received", exc)
 
     def _refused(self, exc: OSError) -> None:
         try:
@@ -100,9 +100,9 @@ class DatagramTransport(Connection):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self._blame("error_received", error)
+            self._report_failed_call("error_received", error)
 
-    def _blame(self, name: str, exc: BaseException) -> None:
+    def _report_failed_call(self, name: str, exc: BaseException) -> None:
         """Report an exception raised by a method of the protocol, in asyncio's words; the transport stays open."""
         method = getattr(self._protocol, name, None)
         called = f"protocol.{name}()" if method is None else describe_callback(method, (), self._loop.get_debug())

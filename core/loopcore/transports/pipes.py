@@ -167,10 +167,10 @@ class ReadPipeTransport(PipeTransport):
     def _end_of_file(self) -> None:
         if self._loop.get_debug():
             logger.info("%r was closed by peer", self)
-        self._loop._schedule(self._tell_end, (), self._context)
+        self._loop._schedule(self._call_eof_received, (), self._context)
         self._force_close(None)
 
-    def _tell_end(self) -> None:
+    def _call_eof_received(self) -> None:
         self._protocol.eof_received()  # type: ignore[attr-defined]
 
     def _failed(self, exc: BaseException, message: str) -> None:

@@ -17,6 +17,6 @@ cdef class ReaderFeed:
 
 cdef object reader_of(object protocol)
 @cython.locals(future=Future)
-cdef object tell(object reader, bytearray unread)
+cdef object notify(object reader, bytearray unread)
 cdef object pause(object reader)
 cpdef ReaderFeed feed_of(object protocol)

@@ -72,7 +72,7 @@ class ReaderFeed:
             feed._protocol.data_received(data)
         else:
             unread += data
-            tell(reader, unread)
+            notify(reader, unread)
 
     def get_unread(self) -> bytearray | None:
         """Return a bytearray to append received bytes to, followed by `grew`; None: call `data_received`."""
@@ -85,7 +85,7 @@ class ReaderFeed:
         """Process bytes that were appended to what `get_unread` returned."""
         reader = reader_of(self._protocol)
         if reader is not None:
-            tell(reader, reader._buffer)
+            notify(reader, reader._buffer)
 
     def _unread_of(self, reader: Any) -> bytearray | None:
         if reader is None:
@@ -116,7 +116,7 @@ def reader_of(protocol: Any) -> Any:
     return None if reference is None else reference()
 
 
-def tell(reader: Any, unread: bytearray) -> None:
+def notify(reader: Any, unread: bytearray) -> None:
     """Wake the task that waits for more, and pause the transport if too much is unread."""
     waiter = reader._waiter
     if waiter is not None:
