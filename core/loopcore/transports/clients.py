@@ -58,7 +58,8 @@ class Clients:
                 resolve(waiter)
 
     def _transports(self) -> list[Any]:
-        return [transport for reference in self._references.values() if (transport := reference()) is not None]
+        references = list(self._references.values())  # one step: a finalizer may remove its transport meanwhile
+        return [transport for reference in references if (transport := reference()) is not None]
 
 
 def resolve(waiter: "asyncio.Future[None]") -> None:
