@@ -10,8 +10,7 @@ cdef object _IPV6
 cdef object _FOUR
 cdef object _inet_pton
 
-cdef bint is_ipv4(object host) except -1
 cpdef object numeric_host(object host, object family)
 cpdef object numeric_info(object address, object family, object kind, object proto)
-@cython.locals(known=tuple, numbers=bint)
+@cython.locals(numbers=bint)
 cpdef list resolve_literal(object host, object port, object family, object kind, object proto, object flags)

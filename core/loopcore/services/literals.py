@@ -24,17 +24,6 @@ _inet_pton = socket.inet_pton
 _KINDS = {int(SOCK_STREAM): (SOCK_STREAM, socket.IPPROTO_TCP), int(SOCK_DGRAM): (SOCK_DGRAM, socket.IPPROTO_UDP)}
 
 
-def is_ipv4(host: Any) -> bool:
-    """Return whether `host` is a str with an IPv4 address in the one spelling that inet_pton(3) accepts."""
-    if type(host) is not str:
-        return False
-    try:
-        _inet_pton(_IPV4, host)
-    except (OSError, ValueError):
-        return False
-    return True
-
-
 def numeric_host(host: Any, family: int) -> tuple[socket.AddressFamily, str] | None:
     """Return family and usual spelling of `host` if it is a numeric address of `family` (0 for any), else None."""
     if isinstance(host, bytes):
@@ -82,10 +71,6 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
     """
     numbers = isinstance(family, int) and isinstance(kind, int) and isinstance(proto, int) and isinstance(flags, int)
     if numbers and type(port) is int and 0 <= port <= 0xFFFF and (flags == 0 or not flags & _RELEVANT_FLAGS):
-        if family in (_ANY, _IPV4) and is_ipv4(host):
-            known = _KINDS.get(kind)
-            if known is not None and (proto == 0 or proto == known[1]):
-                return [(_FOUR, known[0], known[1], "", (host, port))]
         row = numeric_info((host, port), family, kind, proto)
         if row is not None:
             return [row]
