@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from loopcore import EventLoop
+from loopcore.selection.discovery import choose_backend
 from loopcore.transports import acceptor
+from tests.coroutines import bounded
 from tests.transports.recorder import Recorder
 from tests.transports.test_server import connect, needs_312, serving
 
@@ -125,6 +128,58 @@ async def test_accepting_rests_if_the_system_forbids_it(
             for _ in range(3):
                 await asyncio.sleep(0)
             assert len(calls) == 1
+
+
+class Scarce:
+    """A backend that has no memory for another descriptor the first time that it watches one again."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.refusals = 0
+        self.registered: set[int] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def register(self, fd: int, interest: int) -> None:
+        if fd in self.registered and not self.refusals:
+            self.refusals += 1
+            raise OSError(errno.ENOMEM, "no memory")
+        self.registered.add(fd)
+        self.inner.register(fd, interest)
+
+
+@pytest.mark.loopcore_only
+def test_accepting_goes_on_also_if_the_backend_refuses_the_socket_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = Scarce(choose_backend("select").factory())
+    accept = socket.socket._accept  # type: ignore[attr-defined]
+    failures = [OSError(errno.EMFILE, "too many")]
+
+    def accept_or_fail(sock: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(sock)
+
+    async def main() -> None:
+        protocol = Recorder()
+        reports: list[int] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reports.append(context["exception"].errno))
+        server = await loop.create_server(lambda: protocol, "127.0.0.1", 0)
+        with socket.socket() as peer:
+            peer.setblocking(False)
+            peer.connect_ex(server.sockets[0].getsockname())
+            await bounded(protocol.seen("made"))
+            server.close()
+            protocol.transport.abort()
+            await protocol.seen("lost")
+        assert reports == [errno.EMFILE, errno.ENOMEM]
+
+    monkeypatch.setattr(acceptor, "RETRY_DELAY", 0.001)
+    monkeypatch.setattr(socket.socket, "_accept", accept_or_fail)
+    with asyncio.Runner(loop_factory=lambda: EventLoop(backend)) as runner:
+        runner.run(main())
+    assert backend.refusals == 1
 
 
 def test_a_server_can_be_closed_after_its_loop(loop: asyncio.AbstractEventLoop) -> None:

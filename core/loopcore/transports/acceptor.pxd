@@ -20,6 +20,7 @@ cdef class Acceptor(Runnable):
     cdef bint _inherits
 
     cpdef object start(self)
+    cpdef object _start_again(self)
     cpdef object stop(self)
     cpdef object _listen(self)
     cpdef object _pause_accepting(self)

@@ -100,6 +100,12 @@ class Acceptor(Runnable):
         self.retry = None
         self._listen()
 
+    def _start_again(self) -> None:
+        try:
+            self.start()
+        except OSError as exc:  # the port has no resources either
+            self._pause_after_error(exc)
+
     def stop(self) -> None:
         """Close the socket, at once."""
         if self.retry is not None:
@@ -212,7 +218,7 @@ class Acceptor(Runnable):
         loop = self.server._loop
         cause = "out of system resource" if exc.errno in OUT_OF_RESOURCES else "failed"
         self._pause_accepting()
-        self.retry = loop.call_later(RETRY_DELAY, self.start)
+        self.retry = loop.call_later(RETRY_DELAY, self._start_again)
         loop.call_exception_handler(
             {"message": f"socket.accept() {cause}", "exception": exc, "socket": TransportSocket(self.sock)}
         )
