@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from loopcore import EventLoop
+from loopcore.ports.interest import WRITE
 from loopcore.selection.discovery import choose_backend
 from tests.coroutines import bounded
 from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, drain, endpoint, fill, udp_socket, unix_socket
@@ -131,16 +132,21 @@ async def test_abort_drops_what_is_queued(tmp_path: Path) -> None:
 
 
 class Refusing:
-    """A backend that has no memory to watch a descriptor in a second direction."""
+    """A backend that has no memory to watch a descriptor for writing as well, after the first `accepted` times."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, accepted: int) -> None:
+        self.inner: Any = choose_backend("select").factory()
+        self.accepted = accepted
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
     def modify(self, fd: int, interest: int) -> None:
-        raise OSError(errno.ENOMEM, "no memory")
+        if interest & WRITE:
+            if not self.accepted:
+                raise OSError(errno.ENOMEM, "no memory")
+            self.accepted -= 1
+        self.inner.modify(fd, interest)
 
 
 def test_a_datagram_that_cannot_wait_for_room_is_not_queued() -> None:
@@ -155,7 +161,20 @@ def test_a_datagram_that_cannot_wait_for_room_is_not_queued() -> None:
                 transport.close()
                 await bounded(protocol.seen("lost"))
 
-    with asyncio.Runner(loop_factory=lambda: EventLoop(Refusing(choose_backend("select").factory()))) as runner:
+    with asyncio.Runner(loop_factory=lambda: EventLoop(Refusing(0))) as runner:
+        runner.run(main())
+
+
+def test_a_queued_datagram_that_cannot_wait_again_ends_the_transport(tmp_path: Path) -> None:
+    async def main() -> None:
+        protocol = DatagramRecorder()
+        with unix_socket(tmp_path / "peer"):
+            async with endpoint(protocol, sock=unix_socket(tmp_path / "ours")) as transport:
+                fill(transport, str(tmp_path / "peer"))
+                await bounded(protocol.seen("lost"))
+                assert str(protocol.lost_with()) == "[Errno 12] no memory"
+
+    with asyncio.Runner(loop_factory=lambda: EventLoop(Refusing(1))) as runner:
         runner.run(main())
 
 

@@ -37,7 +37,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef object _drop_first(self, Py_ssize_t size)
     cdef object _refuse(self, object exc)
     cpdef object _on_refused(self, object exc)
-    cdef object _pause_after_error(self)
+    cdef object _pause_writing(self)
     cdef object _unblock(self)
     cpdef object discard(self)
     cpdef object release(self)

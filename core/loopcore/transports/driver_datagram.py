@@ -204,7 +204,7 @@ class ReadinessDatagramDriver(DatagramDriver):
             else:
                 if not sent:
                     if gone == 0:
-                        self._pause_after_error()
+                        self._pause_writing()
                     break
                 self._drop_first(size)
             gone += 1
@@ -225,14 +225,18 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _on_refused(self, exc: OSError) -> None:
         self.sink._refused(exc)
 
-    def _pause_after_error(self) -> None:
+    def _pause_writing(self) -> None:
         """Try again a little later: the socket was reported writable, and took nothing."""
         self._readiness.clear_writer(self._fileno)
-        self._retry = self.scheduler.call_later(RETRY_DELAY, self._end_rest)
+        self._retry = self.scheduler.call_later(RETRY_DELAY, self._watch_again)
 
-    def _end_rest(self) -> None:
+    def _watch_again(self) -> None:
         self._retry = None
-        self._readiness.set_writer(self._fileno, self.sink)
+        try:
+            self._readiness.set_writer(self._fileno, self.sink)
+        except OSError as exc:
+            self.discard()
+            self.sink._failed(exc, WRITE_FAILED)
 
     def _unblock(self) -> None:
         if self._blocked:
