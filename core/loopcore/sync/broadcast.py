@@ -26,7 +26,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, Ty
 from loopcore.sync.errors import Closed, Empty, Full, Lagged
 from loopcore.sync.handles import Handle, capacity_of
 from loopcore.sync.ring import DROP_NEW, LAG, WAIT, Cursor, Ring
-from loopcore.sync.waiting import PENDING, attempt, guard, new_lock, operate, view
+from loopcore.sync.waiting import PENDING, attempt, new_lock, operate, view
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Sender(Handle, Generic[T]):
     __slots__ = ("_ring",)
 
     def __init__(self, ring: Ring) -> None:
-        super().__init__(ring, ring.close_sender, ring.crowd.__len__)
+        super().__init__(ring.lock, ring.close_sender, ring.crowd.__len__)
         self._ring = ring
 
     def __repr__(self) -> str:
@@ -52,13 +52,13 @@ class Sender(Handle, Generic[T]):
     @property
     def receivers(self) -> int:
         """How many receivers there are."""
-        with view(self._ring):
+        with view(self._ring.lock):
             return self._ring.readers
 
     @property
     def dropped(self) -> int:
         """How many values were dropped under "drop_new"."""
-        with view(self._ring):
+        with view(self._ring.lock):
             return self._ring.dropped
 
     def send(self, value: T) -> Coroutine[Any, Any, int]:
@@ -78,14 +78,14 @@ class Sender(Handle, Generic[T]):
 
     def subscribe(self) -> "Receiver[T]":
         """Return a receiver of the values sent from now on. Raises Closed if the channel or this handle is closed."""
-        with guard(self._ring):
+        with self._ring.lock:
             self._check_open()
             self._ring.check_open()
             return Receiver(self._ring)
 
     def clone(self) -> "Sender[T]":
         """Return another handle. Raises Closed if this one is closed."""
-        with guard(self._ring):
+        with self._ring.lock:
             self._check_open()
             self._ring.senders += 1
             return Sender(self._ring)
@@ -102,13 +102,13 @@ class Receiver(Handle, Generic[T]):
 
     def __init__(self, ring: Ring) -> None:
         self._cursor = Cursor(ring)
-        super().__init__(ring, self._cursor.close, ring.waiting)
+        super().__init__(ring.lock, self._cursor.close, ring.waiting)
 
     def __repr__(self) -> str:
         return f"<broadcast.Receiver {len(self)} unseen, {self._cursor.ring.describe()}>"
 
     def __len__(self) -> int:
-        with view(self._cursor):
+        with view(self._cursor.lock):
             return self._cursor.unread()
 
     def __bool__(self) -> bool:
@@ -117,7 +117,7 @@ class Receiver(Handle, Generic[T]):
     @property
     def missed(self) -> int:
         """How many missed values were reported to this receiver in total."""
-        with view(self._cursor):
+        with view(self._cursor.lock):
             return self._cursor.missed
 
     def recv(self) -> Coroutine[Any, Any, T]:
@@ -133,7 +133,7 @@ class Receiver(Handle, Generic[T]):
 
     def clone(self) -> "Receiver[T]":
         """Return a receiver of the values sent from now on, as `Sender.subscribe`. Raises Closed if this is closed."""
-        with guard(self._cursor):
+        with self._cursor.lock:
             self._check_open()
             return Receiver(self._cursor.ring)
 

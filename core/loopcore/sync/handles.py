@@ -8,16 +8,15 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from loopcore.sync.errors import Closed
-from loopcore.sync.waiting import Guarded, guard
 
 
 class Handle:
     """One handle of one end of a channel. Thread: same as for the channel."""
 
-    __slots__ = ("__weakref__", "_awaited", "_guarded", "_release")
+    __slots__ = ("__weakref__", "_awaited", "_lock", "_release")
 
-    def __init__(self, guarded: Guarded, release: Callable[[], object], awaited: Callable[[], int]) -> None:
-        self._guarded = guarded
+    def __init__(self, lock: Any, release: Callable[[], object], awaited: Callable[[], int]) -> None:
+        self._lock: Any = lock
         self._release: Callable[[], object] | None = release
         self._awaited = awaited
 
@@ -28,7 +27,7 @@ class Handle:
 
     def close(self) -> None:
         """Close this handle; closing the last one of an end closes the channel. Idempotent."""
-        with guard(self._guarded):
+        with self._lock:
             release, self._release = self._release, None
             if release is not None:
                 release()

@@ -21,7 +21,7 @@ from typing import Any, Generic, Self, TypeVar
 from loopcore.runner import as_coroutine
 from loopcore.sync.binding import LoopBinding
 from loopcore.sync.errors import Empty
-from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, attempt, guard, operate
+from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, attempt, operate
 
 T = TypeVar("T")
 
@@ -57,12 +57,12 @@ class _Finished(Subject):
         return self.present.enlist(waiter)
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
+        if waiter in self.told:
+            self.withdraw(waiter)
+            raise Empty("all tasks had been joined")
         if waiter.granted:
             return self.pop()
         self.present.withdraw(waiter)
-        if waiter in self.told:
-            self.told.remove(waiter)
-            raise Empty("all tasks had been joined")
         self.check_more_will_come()
         return PENDING
 
@@ -107,7 +107,7 @@ class JoinSet(Generic[T]):
 
     def spawn(self, awaitable: Awaitable[T], *, name: str | None = None) -> "asyncio.Task[T]":
         """Run `awaitable` as a task of the running loop, and return it."""
-        with guard(self._finished):
+        with self._finished.lock:
             task: asyncio.Task[T] = asyncio.get_running_loop().create_task(as_coroutine(awaitable), name=name)
             self._finished.running.add(task)
             task.add_done_callback(self._finished.note)

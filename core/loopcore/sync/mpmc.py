@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from loopcore.sync.bounded import Queue, Sending
 from loopcore.sync.errors import Closed, Empty, Full
 from loopcore.sync.handles import Handle, capacity_of
-from loopcore.sync.waiting import PENDING, attempt, guard, new_lock, operate
+from loopcore.sync.waiting import PENDING, attempt, new_lock, operate
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Sender(Handle, Generic[T]):
 
     def __init__(self, sending: Sending) -> None:
         queue = sending.queue
-        super().__init__(queue, queue.close_sender, queue.present.waiting)
+        super().__init__(queue.lock, queue.close_sender, queue.present.waiting)
         self._queue = queue
         self._sending = sending
 
@@ -58,7 +58,7 @@ class Sender(Handle, Generic[T]):
 
     def clone(self) -> "Sender[T]":
         """Return another handle. Raises Closed if this one is closed."""
-        with guard(self._queue):
+        with self._queue.lock:
             self._check_open()
             self._queue.senders += 1
             return Sender(self._sending)
@@ -70,7 +70,7 @@ class Receiver(Handle, Generic[T]):
     __slots__ = ("_queue",)
 
     def __init__(self, queue: Queue) -> None:
-        super().__init__(queue, queue.close_receiver, queue.room.waiting)
+        super().__init__(queue.lock, queue.close_receiver, queue.room.waiting)
         self._queue = queue
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Receiver(Handle, Generic[T]):
 
     def clone(self) -> "Receiver[T]":
         """Return another handle. Raises Closed if this one is closed."""
-        with guard(self._queue):
+        with self._queue.lock:
             self._check_open()
             self._queue.receivers += 1
             return Receiver(self._queue)

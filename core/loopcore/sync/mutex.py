@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from loopcore.sync.admission import Admission
-from loopcore.sync.waiting import Permits, guard, new_lock, operate, view
+from loopcore.sync.waiting import Permits, new_lock, operate, view
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Mutex(Generic[T]):
 
     def locked(self) -> bool:
         """Return whether the lock is held, or about to be taken by a waiting task."""
-        with view(self._turn):
+        with view(self._turn.lock):
             return self._turn.permits.free == 0
 
     async def __aenter__(self) -> Guard[T]:
@@ -77,7 +77,7 @@ class Mutex(Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with guard(self._turn):
+        with self._turn.lock:
             held, self._guard = self._guard, None
             if held is None:
                 raise RuntimeError("the mutex is not locked: use it in `async with`")

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from loopcore.sync.errors import Closed, Empty
 from loopcore.sync.handles import Handle
 from loopcore.sync.slot import Slot
-from loopcore.sync.waiting import PENDING, Subject, Waiter, attempt, guard, new_lock, operate
+from loopcore.sync.waiting import PENDING, Subject, Waiter, attempt, new_lock, operate
 
 T = TypeVar("T")
 
@@ -74,16 +74,15 @@ class _Abandonment(_Answer):
 class Sender(Handle, Generic[T]):
     """The sending end: sends the value once."""
 
-    __slots__ = ("_abandonment", "_slot")
+    __slots__ = ("_slot",)
 
     def __init__(self, slot: Slot) -> None:
-        super().__init__(slot, slot.close_sender, slot.crowd.__len__)
+        super().__init__(slot.lock, slot.close_sender, slot.crowd.__len__)
         self._slot = slot
-        self._abandonment = _Abandonment(slot)
 
     def send(self, value: T) -> None:
         """Send `value`, and close this end. Raises Closed if the receiver or this end is closed."""
-        with guard(self._slot):
+        with self._slot.lock:
             self._check_open()
             if self._slot.receivers == 0:
                 raise Closed("the receiver was closed: the value was not sent")
@@ -93,7 +92,7 @@ class Sender(Handle, Generic[T]):
     def abandoned(self) -> Coroutine[Any, Any, None]:
         """Wait until the receiver is closed. Raises Closed if this end was closed, which `send` does."""
         self._check_open()
-        return operate(self._abandonment)
+        return operate(_Abandonment(self._slot))
 
 
 class Receiver(Handle, Generic[T]):
@@ -102,7 +101,7 @@ class Receiver(Handle, Generic[T]):
     __slots__ = ("_answer",)
 
     def __init__(self, slot: Slot) -> None:
-        super().__init__(slot, slot.close_receiver, slot.crowd.__len__)
+        super().__init__(slot.lock, slot.close_receiver, slot.crowd.__len__)
         self._answer = _Answer(slot)
 
     def __await__(self) -> Generator[Any, Any, T]:

@@ -25,7 +25,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from loopcore.runner import as_coroutine
 from loopcore.sync.joining import wait_for_all
-from loopcore.sync.waiting import Operation, Waiter, adopt, guard, settle, withdraw
+from loopcore.sync.waiting import Operation, Waiter, settle, withdraw
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -142,9 +142,9 @@ class _Race:
         for index, branch in enumerate(self._branches):
             if isinstance(branch, Operation):
                 if index not in self._waiters:
-                    self._waiters[index] = adopt(branch.subject, Waiter(self._loop, self._wake))
+                    self._waiters[index] = Waiter(branch.subject.lock, self._loop, self._wake)
                 waiter = self._waiters[index]
-                with guard(branch.subject):
+                with branch.subject.lock:
                     waiter.wait_for(self._wake)
                     branch.subject.enlist(waiter)
                     if branch.subject.claim(waiter, branch.argument):
@@ -166,7 +166,7 @@ class _Race:
     def _ready(self) -> int | None:
         for index, branch in enumerate(self._branches):
             if isinstance(branch, Operation):
-                with guard(branch.subject):
+                with branch.subject.lock:
                     if branch.subject.claim(self._waiters[index], branch.argument):
                         return index
             elif self._futures[index].done():
@@ -196,7 +196,7 @@ class _Race:
             finally:
                 del error
         branch = self._branches[winner]
-        with guard(branch.subject):
+        with branch.subject.lock:
             return branch.subject.complete(self._waiters.pop(winner), branch.argument)
 
     async def end(self) -> None:

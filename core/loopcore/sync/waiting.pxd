@@ -44,8 +44,7 @@ cdef class Operation:
 
 
 cpdef object operate(Subject subject, object argument=*)
-cpdef Waiter make_waiter(Subject subject)
-cpdef Waiter adopt(Subject subject, Waiter waiter)
+cdef Waiter make_waiter(Subject subject)
 cpdef object attempt(Subject subject, object argument)
 cpdef object withdraw(Subject subject, Waiter waiter)
 

@@ -20,10 +20,10 @@ import warnings
 from asyncio import AbstractEventLoop, Future, _get_running_loop, get_running_loop
 from collections import OrderedDict
 from collections.abc import Coroutine
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from loopcore.kernel.exceptions import exception_to_throw
 from loopcore.sync.binding import LoopBinding
@@ -53,12 +53,12 @@ class Waiter:
 
     __slots__ = ("granted", "_loop", "_future", "_across_threads")
 
-    def __init__(self, loop: AbstractEventLoop, future: "Future[None]") -> None:
+    def __init__(self, lock: "RLock | LoopBinding", loop: AbstractEventLoop, future: "Future[None]") -> None:
         self.granted: bool = False
         """Whether the value or permit that it waits for is reserved for it."""
         self._loop: Any = loop
         self._future: Any = future
-        self._across_threads: bool = False
+        self._across_threads: bool = not isinstance(lock, LoopBinding)
 
     def wait_for(self, future: "Future[None]") -> None:
         """Have the task wait with another future of the same loop: it was woken, but another task was faster."""
@@ -233,13 +233,7 @@ def operate(subject: Subject, argument: Any = None) -> "Coroutine[Any, Any, Any]
 def make_waiter(subject: Subject) -> Waiter:
     """Return a waiter for the current task. Raises RuntimeError without a running loop."""
     loop = get_running_loop()
-    return adopt(subject, Waiter(loop, loop.create_future()))
-
-
-def adopt(subject: Subject, waiter: Waiter) -> Waiter:
-    """Prepare `waiter` to wait for `subject`, and return it."""
-    waiter._across_threads = not isinstance(subject.lock, LoopBinding)
-    return waiter
+    return Waiter(subject.lock, loop, loop.create_future())
 
 
 def attempt(subject: Subject, argument: Any) -> Any:
@@ -272,23 +266,12 @@ def new_lock(threadsafe: bool, what: str = "channel") -> "RLock | LoopBinding":
     return LoopBinding(what, "create it with threadsafe=True to use it in several loops or threads")
 
 
-class Guarded(Protocol):
-    """An object with a lock, or with a binding to a loop."""
-
-    lock: Any
-
-
-def guard(guarded: Guarded) -> Any:
-    """Return the context manager in which `guarded` may be used. Entering raises RuntimeError in the wrong loop."""
-    return guarded.lock
+def view(lock: "RLock | LoopBinding") -> AbstractContextManager[object]:
+    """Return the context manager for looking at an object with this lock: a binding does not refuse other loops."""
+    return _UNLOCKED if isinstance(lock, LoopBinding) else lock
 
 
-def view(guarded: Guarded) -> Any:
-    """Return the context manager in which `guarded` may be looked at, also where another loop runs."""
-    return _UNGUARDED if isinstance(guarded.lock, LoopBinding) else guarded.lock
-
-
-_UNGUARDED = nullcontext()
+_UNLOCKED = nullcontext()
 
 
 class Crowd:

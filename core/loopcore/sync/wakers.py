@@ -13,7 +13,7 @@ Thread: `wake` and `clone` any, also from a signal handler; `park` in the thread
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from loopcore.sync.waiting import PENDING, Crowd, Subject, Waiter, guard, new_lock, operate
+from loopcore.sync.waiting import PENDING, Crowd, Subject, Waiter, new_lock, operate
 
 _PENDING = PENDING
 
@@ -96,7 +96,7 @@ class Waker:
         return hash(self._token)
 
     def __repr__(self) -> str:
-        with guard(self._token):
+        with self._token.lock:
             state = "woken" if self._token.is_there else f"{len(self._token.crowd)} parked"
         return f"<{type(self).__name__} {state}>"
 

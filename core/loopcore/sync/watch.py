@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from loopcore.sync.errors import Closed
 from loopcore.sync.handles import Handle
 from loopcore.sync.slot import Slot, View
-from loopcore.sync.waiting import guard, new_lock, operate, view
+from loopcore.sync.waiting import new_lock, operate, view
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Sender(Handle, Generic[T]):
     __slots__ = ("_slot",)
 
     def __init__(self, slot: Slot) -> None:
-        super().__init__(slot, slot.close_sender, slot.crowd.__len__)
+        super().__init__(slot.lock, slot.close_sender, slot.crowd.__len__)
         self._slot = slot
 
     def __repr__(self) -> str:
@@ -40,18 +40,18 @@ class Sender(Handle, Generic[T]):
     @property
     def receivers(self) -> int:
         """How many receivers there are."""
-        with view(self._slot):
+        with view(self._slot.lock):
             return self._slot.receivers
 
     def get(self) -> T:
         """Return the value."""
-        with view(self._slot):
+        with view(self._slot.lock):
             value: T = self._slot.value
             return value
 
     def send(self, value: T) -> None:
         """Replace the value, and notify all receivers, even if it is equal. Raises Closed if this handle is closed."""
-        with guard(self._slot):
+        with self._slot.lock:
             self._check_open()
             self._slot.put(value)
 
@@ -60,7 +60,7 @@ class Sender(Handle, Generic[T]):
 
         Raises Closed if this handle is closed.
         """
-        with guard(self._slot):
+        with self._slot.lock:
             self._check_open()
             value = change(self._slot.value)
             self._slot.put(value)
@@ -68,14 +68,14 @@ class Sender(Handle, Generic[T]):
 
     def subscribe(self) -> "Receiver[T]":
         """Return a receiver that has seen the current value. Raises Closed if this handle is closed."""
-        with guard(self._slot):
+        with self._slot.lock:
             self._check_open()
             self._slot.receivers += 1
             return Receiver(self._slot)
 
     def clone(self) -> "Sender[T]":
         """Return another handle. Raises Closed if this one is closed."""
-        with guard(self._slot):
+        with self._slot.lock:
             self._check_open()
             self._slot.senders += 1
             return Sender(self._slot)
@@ -88,21 +88,21 @@ class Receiver(Handle, Generic[T]):
 
     def __init__(self, slot: Slot) -> None:
         self._view = View(slot)
-        super().__init__(slot, self._view.close, _nobody)
+        super().__init__(slot.lock, self._view.close, _nobody)
 
     def __repr__(self) -> str:
-        with view(self._view):
+        with view(self._view.lock):
             value = self._view.slot.value
         return f"<watch.Receiver {value!r}, {'new' if self.has_changed() else 'seen'}>"
 
     def has_changed(self) -> bool:
         """Return whether there is a value that this receiver has not seen."""
-        with view(self._view):
+        with view(self._view.lock):
             return self._view.seen != self._view.slot.version
 
     def get(self) -> T:
         """Return the newest value, and mark it as seen."""
-        with guard(self._view):
+        with self._view.lock:
             self._view.seen = self._view.slot.version
             value: T = self._view.slot.value
             return value
@@ -120,7 +120,7 @@ class Receiver(Handle, Generic[T]):
 
     def clone(self) -> "Receiver[T]":
         """Return another receiver, which has seen the current value. Raises Closed if this one is closed."""
-        with guard(self._view):
+        with self._view.lock:
             self._check_open()
             self._view.slot.receivers += 1
             return Receiver(self._view.slot)

@@ -5,6 +5,7 @@ import contextvars
 import gc
 import threading
 import weakref
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import pytest
 
@@ -78,6 +79,24 @@ async def test_the_end_of_an_iterator_is_an_error_and_no_hang() -> None:
     with pytest.raises(RuntimeError, match="StopIteration") as raised:
         call.result()
     assert isinstance(raised.value.__cause__, StopIteration)
+
+
+async def test_a_call_that_an_executor_drops_gives_its_permit_back() -> None:
+    ready = threading.Event()
+
+    def fail() -> None:
+        ready.wait()
+        raise RuntimeError("no thread can be used")
+
+    executor = ThreadPoolExecutor(1, initializer=fail)
+    asyncio.get_running_loop().set_default_executor(executor)
+    limit_blocking(1)
+    call = asyncio.create_task(spawn_blocking(int))
+    await settle()
+    ready.set()
+    for each in (call, asyncio.create_task(spawn_blocking(int))):
+        with pytest.raises(BrokenExecutor):
+            await asyncio.wait_for(each, 30)
 
 
 def test_a_loop_that_is_closed_is_not_kept_alive(run: Run) -> None:

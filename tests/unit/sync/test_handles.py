@@ -1,7 +1,7 @@
 """Handles that two threads use at once, and what a channel may hold."""
 
+import threading
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -9,41 +9,46 @@ import pytest
 from loopcore.sync import Closed, broadcast, mpmc, oneshot, watch
 
 
-class Barger:
-    """Another thread that is quicker: does `act` just before a method of `module` has the lock."""
+class ContendedLock:
+    """A channel's lock that another thread gets first: it does the acts in `before`."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType, act: Callable[[], object]) -> None:
-        self.acts = [act]
-        self.guard = module.guard
-        monkeypatch.setattr(module, "guard", self)
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.before: list[Callable[[], object]] = []
 
-    def __call__(self, guarded: Any) -> Any:
-        if self.acts:
-            self.acts.pop()()
-        return self.guard(guarded)
+    def __enter__(self) -> None:
+        if self.before:
+            self.before.pop()()
+        self.lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.release()
 
 
-def test_of_two_threads_that_send_a_oneshot_one_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    sender, receiver = oneshot.Channel[str](threadsafe=True)
-    Barger(monkeypatch, oneshot, lambda: sender.send("first"))
+@pytest.fixture
+def lock(monkeypatch: pytest.MonkeyPatch) -> ContendedLock:
+    lock = ContendedLock()
+    for module in (broadcast, mpmc, oneshot, watch):
+        monkeypatch.setattr(module, "new_lock", lambda threadsafe: lock)
+    return lock
+
+
+def test_of_two_threads_that_send_a_oneshot_one_succeeds(lock: ContendedLock) -> None:
+    sender, receiver = oneshot.Channel[str]()
+    lock.before.append(lambda: sender.send("first"))
     with pytest.raises(Closed):
         sender.send("second")
     assert receiver.try_recv() == "first"
 
 
 @pytest.mark.parametrize(
-    ("module", "ends"),
-    [
-        (mpmc, mpmc.Channel[int](1, threadsafe=True)),
-        (broadcast, broadcast.Channel[int](1, threadsafe=True)),
-        (watch, watch.Channel(0, threadsafe=True)),
-    ],
+    "channel", [lambda: mpmc.Channel[int](1), lambda: broadcast.Channel[int](1), lambda: watch.Channel(0)]
 )
 def test_a_handle_that_is_closed_meanwhile_has_no_clone(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, ends: tuple[Any, Any]
+    lock: ContendedLock, channel: Callable[[], tuple[Any, Any]]
 ) -> None:
-    for end in ends:
-        Barger(monkeypatch, module, end.close)
+    for end in channel():
+        lock.before.append(end.close)
         with pytest.raises(Closed):
             end.clone()
 

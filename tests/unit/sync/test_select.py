@@ -271,6 +271,21 @@ async def test_a_join_that_found_nothing_says_so_although_a_task_is_spawned_mean
         assert isinstance(second.exception(), Empty)
 
 
+async def test_a_join_that_found_nothing_leaves_a_later_task_to_others() -> None:
+    async with JoinSet[Any]() as tasks:
+        gate, at_end = asyncio.Event(), asyncio.Event()
+        loser = asyncio.create_task(end_when(gate, at_end))
+        await settle()
+        selecting = asyncio.create_task(select(tasks.join_next(), loser))
+        await at_end.wait()
+        later = tasks.spawn(asyncio.sleep(0))
+        await later
+        gate.set()
+        with pytest.raises(Empty):
+            await selecting
+        assert tasks.try_join_next() is later
+
+
 async def test_a_value_that_overtakes_is_counted_when_it_is_selected() -> None:
     sender, receiver = broadcast.Channel[int](1)
     sender.try_send(1)
