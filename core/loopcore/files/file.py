@@ -311,7 +311,10 @@ class File:
                 raise
             self._loop.call_exception_handler({"message": f"the closing of {self!r} failed", "exception": exc})
         if cancelled is not None:
-            raise cancelled
+            try:
+                raise cancelled
+            finally:
+                del cancelled  # its traceback refers to this frame
 
     # Implementation
 

@@ -3,8 +3,10 @@
 import asyncio
 import concurrent.futures
 import errno
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,27 @@ async def test_cancelled_in_the_tick_in_which_it_was_opened(loop: Loop, port: Fi
     assert port.cancels == []
     assert "OPEN" in port.log
     assert os.listdir("/proc/self/fd") == before
+
+
+async def test_a_cancelled_close_leaves_no_reference_cycle(port: FilesPort, path: Path) -> None:
+    file = await files.open(path)
+    port.hold = named("READ")
+    reading = asyncio.create_task(file.read())
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(file.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.sleep(0)
+    port.let_go()
+    await asyncio.wait([reading, closing])
+    assert closing.cancelled()
+    freed = weakref.ref(file)
+    gc.disable()
+    try:
+        del file, reading, closing
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("waits_for", ["READ", "CLOSE"])
