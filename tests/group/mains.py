@@ -7,6 +7,7 @@ import socket
 import ssl
 import stat
 import threading
+from pathlib import Path
 from typing import Any
 
 from loopcore.group import GroupServer, Member, current_member
@@ -235,7 +236,7 @@ async def gives_all_away(member: Member) -> None:
     await serves(member)
 
 
-async def serves_unix(member: Member, path: str) -> None:
+async def serves_unix(member: Member, path: str | Path) -> None:
     servers[member.index] = await member.create_unix_server(lambda: Named(member.index), path)
     await member.draining()
 

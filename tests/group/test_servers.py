@@ -81,9 +81,10 @@ def test_streams_work_in_members(make_group: Make) -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="Unix sockets")
-def test_a_unix_socket_is_shared_and_removed(make_group: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind_of_path", [str, Path])
+def test_a_unix_socket_is_shared_and_removed(make_group: Make, tmp_path: Path, kind_of_path: type) -> None:
     path = tmp_path / "group.sock"
-    with make_group(partial(mains.serves_unix, path=str(path))):
+    with make_group(partial(mains.serves_unix, path=kind_of_path(path))):
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(PATIENCE)
             client.connect(str(path))

@@ -9,14 +9,14 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.group.figures import GroupStats, MemberStatus
-from loopcore.group.member import Member, _here
+from loopcore.group.member import Member, current
 from loopcore.group.part import Main, Part
 from loopcore.group.processes import GRACE, check_picklable
 from loopcore.group.supervisor import READY_TIMEOUT, Supervisor, not_ready
@@ -24,6 +24,9 @@ from loopcore.runner import LoopFactory
 
 KINDS: Final = ("auto", "threads", "processes")
 ON_FAILURE: Final = ("restart", "stop")
+
+End: TypeAlias = Callable[[Supervisor], Coroutine[Any, Any, None]]
+"""How a group ends: `drain` or `stop` of its supervisor."""
 
 
 class LoopGroup:
@@ -175,25 +178,32 @@ class LoopGroup:
         None means the group's `drain_timeout`. Nothing happens if the group has ended.
         """
         seconds = self._part.drain_timeout if timeout is None else timeout
-        self._finish(lambda supervisor: supervisor.drain(seconds), "drained")
+        self._finish("drained", lambda supervisor: supervisor.drain(seconds))
 
     def stop(self, timeout: float = GRACE) -> None:
         """Cancel every member and wait for it; after `timeout` seconds, kill processes and leave threads behind."""
-        self._finish(lambda supervisor: supervisor.stop(timeout), "stopped")
+        self._finish("stopped", lambda supervisor: supervisor.stop(timeout))
 
-    def _finish(self, end: Callable[[Supervisor], Any], what: str) -> None:
+    def _finish(self, what: str, end: End) -> None:
         self._refuse_member_threads(what)
+        ending = self._begin_to(end)
         supervisor = self._supervisor
         if supervisor is None:
             return
-        try:
-            ending = supervisor.call(end(supervisor))
-        except UsageError:  # it has ended
-            ending = None
         wait_for(supervisor.over)
         self._close()
         if ending is not None:
             ending.result()
+
+    def _begin_to(self, end: End) -> "concurrent.futures.Future[None] | None":
+        """Have the supervisor end the group; return None if it has ended, or was not started. Thread: any."""
+        supervisor = self._supervisor
+        if supervisor is None:
+            return None
+        try:
+            return supervisor.call(end(supervisor))
+        except UsageError:
+            return None
 
     def _close(self) -> None:
         assert self._supervisor is not None
@@ -202,21 +212,11 @@ class LoopGroup:
 
     def request_drain(self, timeout: float | None = None) -> None:
         """Begin to drain, and return at once. Thread: any, also a member's, and signal handlers."""
-        supervisor = self._supervisor
-        if supervisor is not None and not supervisor.over.is_set():
-            seconds = self._part.drain_timeout if timeout is None else timeout
-            try:
-                supervisor.call(supervisor.drain(seconds))
-            except UsageError:
-                pass
+        seconds = self._part.drain_timeout if timeout is None else timeout
+        self._begin_to(lambda supervisor: supervisor.drain(seconds))
 
     def _request_stop(self) -> None:
-        supervisor = self._supervisor
-        if supervisor is not None:
-            try:
-                supervisor.call(supervisor.stop(GRACE))
-            except UsageError:
-                pass
+        self._begin_to(lambda supervisor: supervisor.stop(GRACE))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the group has ended; return False if `timeout` seconds pass first."""
@@ -238,7 +238,6 @@ class LoopGroup:
         """
         self._refuse_member_threads("restarted")
         supervisor = self._running("restart")
-        self._check_index(index)
         seconds = self._part.drain_timeout if timeout is None else timeout
         supervisor.call(supervisor.restart(index, seconds, ready_timeout)).result()
 
@@ -253,7 +252,6 @@ class LoopGroup:
         """
         index = member if isinstance(member, int) else member.index
         supervisor = self._running("run_on")
-        self._check_index(index)
         if inspect.isawaitable(function) and not callable(function):
             if self._part.kind == "processes":
                 raise UsageError(
@@ -277,12 +275,8 @@ class LoopGroup:
             raise UsageError(f"{what} needs a group that runs, this one is {self.state}; use it between start and stop")
         return self._supervisor
 
-    def _check_index(self, index: int) -> None:
-        if not 0 <= index < self._part.count:
-            raise UsageError(f"there is no member {index}; the group has members 0 to {self._part.count - 1}")
-
     def _refuse_member_threads(self, what: str) -> None:
-        if getattr(_here, "member", None) is not None and self._part.kind == "threads":
+        if getattr(current, "member", None) is not None and self._part.kind == "threads":
             raise UsageError(
                 f"a group cannot be {what} by one of its members, which would wait for itself; see request_drain"
             )

@@ -20,10 +20,10 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any, Final
 
-from loopcore.group import member as members
 from loopcore.group.calls import Calls
 from loopcore.group.figures import MemberStats
 from loopcore.group.load import PERIOD, SERVERS, Load, LoadTable
+from loopcore.group.member import Member, current
 from loopcore.group.part import Link, ListenRequest, Part
 from loopcore.group.post import Post
 from loopcore.group.server import GroupServer, ProtocolFactory, reset
@@ -77,8 +77,8 @@ class Life:
         self.loop = asyncio.get_running_loop()
         self._drain_begins, self._is_cut = asyncio.Event(), asyncio.Event()
         self._load = Load(self._table, self.part.index, generation=self.part.generation)
-        member = members.Member(self)
-        members._here.member = member
+        member = Member(self)
+        current.member = member
         self._main = self.loop.create_task(self._run_main(member), name=f"main of member {self.part.index}")
         self._post.open(self.loop, self._arrived)
         self._begin_reports()
@@ -97,7 +97,7 @@ class Life:
             return
         await self._main
 
-    async def _run_main(self, member: "members.Member") -> None:
+    async def _run_main(self, member: Member) -> None:
         try:
             await self.part.main(member)
         except (SystemExit, KeyboardInterrupt) as error:  # would end the loop, and leave servers open
@@ -326,6 +326,6 @@ class Life:
         return time.thread_time() if self._meter is None else self._meter.snapshot().active_ns / 1e9
 
 
-def here() -> tuple[int, int]:
-    """Return the process and the thread in which this is called."""
+def process_and_thread() -> tuple[int, int]:
+    """Return the ids of the process and of the thread in which this is called."""
     return os.getpid(), threading.get_native_id()

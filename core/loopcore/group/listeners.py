@@ -27,9 +27,9 @@ from loopcore.group.part import Listening, ListenRequest
 class ServerSockets:
     """The sockets of one server: those of each member, or those that all share."""
 
-    def __init__(self, number: int, members: list[list[socket.socket] | None], shared: list[socket.socket]) -> None:
+    def __init__(self, number: int, members: Sequence[list[socket.socket] | None], shared: list[socket.socket]) -> None:
         self.number = number
-        self.members = members
+        self.members = list(members)
         self.shared = shared
         self.users: set[int] = set()
 
@@ -39,10 +39,8 @@ class ServerSockets:
             return self.shared
         found = self.members[index]
         if found is None:
-            (pattern,) = [each for each in self.members if each is not None][:1]
+            pattern = next(each for each in self.members if each is not None)
             found = self.members[index] = [bind_beside(sock) for sock in pattern]
-            for sock in found:
-                sock.listen()
         return found
 
     def give_up(self, index: int) -> bool:
@@ -75,18 +73,20 @@ class Listeners:
 
     async def listen(self, index: int, request: ListenRequest) -> Listening:
         """Return copies of the sockets of member `index`. The first member that asks has them bound for all."""
-        if self._is_closed:
-            raise GroupError("the group is ending and makes no more servers; see Member.is_draining")
-        making = self._making.get(request)
-        if making is None:
-            making = asyncio.get_running_loop().create_task(self._make(self._new_number(), request))
-            self._making[request] = making
-        try:
-            server = await asyncio.shield(making)
-        except BaseException:
-            if making.done() and self._making.get(request) is making:
-                del self._making[request]  # the next member tries again
-            raise
+        making: asyncio.Task[ServerSockets] | None = None
+        while making is None or self._making.get(request) is not making:  # also if it was closed meanwhile
+            if self._is_closed:
+                raise GroupError("the group is ending and makes no more servers; see Member.is_draining")
+            making = self._making.get(request)
+            if making is None:
+                making = asyncio.get_running_loop().create_task(self._make(self._new_number(), request))
+                self._making[request] = making
+            try:
+                server = await asyncio.shield(making)
+            except BaseException:
+                if making.done() and self._making.get(request) is making:
+                    del self._making[request]  # the next member tries again
+                raise
         server.users.add(index)
         # Blocking or not is a property that copies share, and `dup` sets it as the original object has it.
         for sock in server.of(index):
@@ -152,7 +152,7 @@ class Listeners:
         if request.family == "given":
             return ServerSockets(number, [None] * self._count, [self._given[arguments["sock_index"]].dup()])
         if request.family == "unix":
-            path = arguments["path"] = os.fspath(arguments["path"])
+            path = arguments["path"]
             arguments["cleanup_socket"] = False  # the group's copy is still in use when that server is closed
             sockets = await bind(asyncio.get_running_loop().create_unix_server, arguments)
             status = os.stat(path)
@@ -174,15 +174,16 @@ class Listeners:
             except OSError:
                 close_all(first)
                 return self._shared(number, await bind(create, arguments))
-        members: list[list[socket.socket] | None] = [first]
+        members = [first]
         try:
             for _ in range(1, self._count):
-                members.append([])
+                own: list[socket.socket] = []
+                members.append(own)
                 for sock in first:
-                    members[len(members) - 1].append(bind_beside(sock))  # type: ignore[union-attr]
+                    own.append(bind_beside(sock))
         except BaseException:
             for own in members:
-                close_all(own or [])
+                close_all(own)
             raise
         return ServerSockets(number, members, [])
 

@@ -1,6 +1,7 @@
 """A member: what `main` sees of its group."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from ssl import SSLContext
@@ -14,12 +15,13 @@ from loopcore.streams import StreamReader, StreamReaderProtocol
 if TYPE_CHECKING:
     from loopcore.group.life import Life
 
-_here = threading.local()
+current = threading.local()
+"""Its `member` is the member whose loop runs in the thread, if any."""
 
 
 def current_member() -> "Member":
     """Return the member whose loop runs in this thread. Raises UsageError in any other thread."""
-    member: Member | None = getattr(_here, "member", None)
+    member: Member | None = getattr(current, "member", None)
     if member is None:
         raise UsageError("no member of a group runs in this thread; call this on a member's loop, not in its executor")
     return member
@@ -154,7 +156,7 @@ class Member:
     async def create_unix_server(
         self,
         protocol_factory: ProtocolFactory,
-        path: str,
+        path: str | os.PathLike[str],
         *,
         backlog: int = 100,
         ssl: SSLContext | None = None,
@@ -168,7 +170,7 @@ class Member:
         return await self._life.create_server(
             protocol_factory,
             "unix",
-            {"path": path},
+            {"path": os.fspath(path)},
             backlog=backlog,
             ssl=ssl,
             handshake_timeout=ssl_handshake_timeout,

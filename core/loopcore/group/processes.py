@@ -27,7 +27,7 @@ from typing import IO, Any, Final
 from loopcore.errors import UsageError
 from loopcore.group.errors import GroupError
 from loopcore.group.host import Host, Needs, Outcome, code_of
-from loopcore.group.life import Life, here
+from loopcore.group.life import Life, process_and_thread
 from loopcore.group.load import LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import SocketPost, socket_pairs
@@ -219,10 +219,11 @@ class ProcessLink:
     def _read(self) -> None:
         self._peer.run()
         # The group's process is gone, or this one has ended.
-        for order, seconds in (("drain", self._part.drain_timeout), ("cut", GRACE)):
+        timeout = self._part.drain_timeout
+        for order, arguments, seconds in (("drain", (timeout,), timeout), ("cut", (), GRACE)):
             if self._ended.is_set():
                 return
-            self._serve("order", (order, (seconds,) if order == "drain" else ()))
+            self._serve("order", (order, arguments))
             if self._ended.wait(seconds):
                 return
         os._exit(1)
@@ -235,7 +236,7 @@ class ProcessLink:
 
     def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report the process."""
-        self._peer.tell("began", *here())
+        self._peer.tell("began", *process_and_thread())
 
     def is_ready(self) -> None:
         """Report that `main` is ready."""

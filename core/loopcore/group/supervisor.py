@@ -291,8 +291,9 @@ class Supervisor:
 
         With `only`, nothing happens if that member has been replaced meanwhile. Raises MemberFailedError if the
         successor fails before it takes over, TimeoutError if it is not ready in `ready_timeout` seconds; the member
-        that was there continues.
+        that was there continues. Raises UsageError if there is no such member.
         """
+        self._check_index(index)
         try:
             async with self._replacing[index]:
                 old = await self._start_successor(index, ready_timeout, only)
@@ -356,9 +357,12 @@ class Supervisor:
         self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> "concurrent.futures.Future[Any]":
         """Run a function on a member. Thread: any. Raises UsageError if it does not exist."""
+        self._check_index(index)
+        return self._hosts[index].run(function, arguments)
+
+    def _check_index(self, index: int) -> None:
         if not 0 <= index < len(self._hosts):
             raise UsageError(f"there is no member {index}; the group has members 0 to {len(self._hosts) - 1}")
-        return self._hosts[index].run(function, arguments)
 
     def listen(self, index: int, request: ListenRequest) -> "concurrent.futures.Future[Listening]":
         """Return a member's listening sockets. Thread: any."""

@@ -12,7 +12,7 @@ from contextvars import Context
 from typing import Any
 
 from loopcore.group.host import Host, Needs, Outcome, code_of
-from loopcore.group.life import Life, here
+from loopcore.group.life import Life, process_and_thread
 from loopcore.group.load import LoadTable
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import ThreadInbox, ThreadPost
@@ -55,7 +55,7 @@ class ThreadHost(Host):
 
     def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report the thread."""
-        self.report_began(*here())
+        self.report_began(*process_and_thread())
 
     def listen(self, request: ListenRequest) -> "Future[Listening]":
         """Ask the supervisor for sockets."""

@@ -1,0 +1,52 @@
+"""The listening sockets of a group: who gets which, and when they are closed."""
+
+import asyncio
+import socket
+
+import pytest
+
+from loopcore.group import GroupError
+from loopcore.group.listeners import Listeners
+from loopcore.group.part import ListenRequest
+
+ARGUMENTS = {"host": "127.0.0.1", "port": 0, "family": 0, "reuse_address": None, "reuse_port": False}
+REQUEST = ListenRequest("tcp", tuple(sorted(ARGUMENTS.items())), 0)
+
+
+async def test_a_server_that_is_closed_as_it_is_made_is_refused() -> None:
+    listeners = Listeners(1, ())
+    listening = asyncio.create_task(listeners.listen(0, REQUEST))
+    await asyncio.sleep(0)
+    listeners._making[REQUEST].add_done_callback(lambda made: listeners.close())
+    with pytest.raises(GroupError, match="the group is ending"):
+        await listening
+
+
+async def test_a_server_that_another_member_closes_as_it_is_made_is_made_again() -> None:
+    listeners = Listeners(2, ())
+    listening = asyncio.create_task(listeners.listen(1, REQUEST))
+    await asyncio.sleep(0)
+
+    def close(made: object) -> None:
+        ((_, server),) = listeners._made()
+        server.users.add(0)
+        listeners.release(0, server.number)
+
+    listeners._making[REQUEST].add_done_callback(close)
+    answer = await listening
+    assert answer.sockets
+    for sock in answer.sockets:
+        sock.close()
+    listeners.close()
+
+
+async def test_sockets_that_are_made_again_do_not_listen_before_their_member() -> None:
+    listeners = Listeners(2, ())
+    for index in (0, 1):
+        for sock in (await listeners.listen(index, REQUEST)).sockets:
+            sock.close()
+    listeners.release(0, 0)
+    for sock in (await listeners.listen(0, REQUEST)).sockets:
+        with sock:
+            assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    listeners.close()
