@@ -18,10 +18,14 @@ import copy
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore.group import LoopGroup, Member
 from loopcore.runner import new_event_loop, run
+from loopcore.serving.application import load_application
+from loopcore.serving.member import ENDING, Plan, serve_on
 
 try:
     from gunicorn.arbiter import Arbiter
@@ -32,6 +36,8 @@ except ImportError as error:
         'python -m pip install "loopcore[gunicorn]"',
         name=error.name,
     ) from error
+
+from loopcore.serving.on_uvicorn import LAST_WAIT
 
 LAST_SECONDS: Final = 3.0
 """How long before gunicorn's `graceful_timeout` a drain ends, at most half of it: the rest is for the shutdown."""
@@ -64,27 +70,17 @@ class LoopcoreWorker(UvicornWorker):
         timeout = float(self.cfg.graceful_timeout)
         return timeout - min(LAST_SECONDS, timeout / 2)
 
-    def _plan(self, at_limit: Callable[[], None]) -> Any:
-        from loopcore.serving.member import Plan
-
+    def _plan(self, at_limit: Callable[[], None]) -> Plan:
         return Plan(
-            app=None,
-            factory=False,
-            server="uvicorn",
-            host="",
-            port=0,
-            uds=None,
-            sockets=tuple(self.sockets),
-            options={},
             load=self._application,
+            server="uvicorn",
+            sockets=tuple(self.sockets),
             configure=self._configure,
             at_limit=at_limit,
         )
 
-    def _application(self, member: Any) -> Any:
+    def _application(self, member: Member) -> Any:
         """Return the application object of a loop: for the first, that which gunicorn has loaded."""
-        from loopcore.serving.application import load_application
-
         if member.index == member.generation == 0:
             return self.wsgi
         app = self.app.load()
@@ -92,8 +88,6 @@ class LoopcoreWorker(UvicornWorker):
 
     def _configure(self, app: Any) -> Any:
         """Return a copy of the worker's configuration for an application object."""
-        from loopcore.serving.on_uvicorn import LAST_WAIT
-
         config = copy.copy(self.config)
         config.app = app
         config.timeout_graceful_shutdown = LAST_WAIT
@@ -102,7 +96,6 @@ class LoopcoreWorker(UvicornWorker):
 
     def _serve_alone(self) -> int:
         """Serve on one loop, in this thread."""
-        from loopcore.serving.member import serve_on
 
         async def serve() -> None:
             alone: Any = _Alone(self._drain_timeout)
@@ -116,10 +109,6 @@ class LoopcoreWorker(UvicornWorker):
 
     def _serve_group(self, loops: int) -> int:
         """Serve on several loops, in threads of this process."""
-        from functools import partial
-
-        from loopcore.group import LoopGroup
-        from loopcore.serving.member import ENDING, serve_on
 
         def request_drain() -> None:
             group.request_drain()
@@ -159,7 +148,5 @@ class _Alone:
 
     async def draining(self) -> float:
         """Wait for `drain`; return the seconds until the cut, as a member's does."""
-        from loopcore.serving.member import ENDING
-
         await self._begun.wait()
         return self._timeout + ENDING

@@ -196,11 +196,24 @@ async def test_a_guest_that_fails_does_not_delay_the_end_of_the_shared_lifespan(
         raise LookupError
 
     lifespan = SharedLifespan(2)
-    plan = Plan(App(), False, "uvicorn", "127.0.0.1", 0, None, (), {}, lifespan, configure=configure)
+    plan = Plan(lambda member: App(), "uvicorn", lifespan=lifespan, configure=configure)
     guest: Any = SimpleNamespace(index=1, generation=0, kind="threads")
     for _ in range(2):  # leaving is idempotent
         with pytest.raises(LookupError):
             await serve_on(plan, guest)
+    await asyncio.wait_for(lifespan.wait_for_others(), 1)
+
+
+async def test_a_guest_that_is_cancelled_does_not_break_the_shared_lifespan() -> None:
+    lifespan = SharedLifespan(2)
+    plan = Plan(lambda member: App(), "uvicorn", options={"log_level": "critical"}, lifespan=lifespan)
+    guest: Any = SimpleNamespace(index=1, generation=0, kind="threads")
+    serving = asyncio.create_task(serve_on(plan, guest))
+    await asyncio.sleep(0)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    lifespan.begin({})
     await asyncio.wait_for(lifespan.wait_for_others(), 1)
 
 

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from loopcore.errors import UsageError
+from loopcore.group import Member
 from loopcore.text import did_you_mean
 
 _executing: Final = threading.Lock()
@@ -49,6 +50,14 @@ def load_application(target: str, *, factory: bool = False, copy: bool = False) 
     if not callable(found):
         raise UsageError(f"{target!r} is {_kind(found)}, not an ASGI application: an ASGI application is callable")
     return _call(found, target) if factory else found
+
+
+def application_of(target: str, factory: bool, first: Any, member: Member) -> Any:
+    """Return the application object of a loop: `first` for the first loop, if it is loaded; otherwise another one."""
+    is_first = member.index == member.generation == 0
+    if is_first and first is not None:
+        return first
+    return load_application(target, factory=factory, copy=member.kind == "threads" and not is_first)
 
 
 def _parse(target: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from loopcore.errors import UsageError
 from loopcore.group import LoopGroup
 from loopcore.group.group import processors
-from loopcore.serving.application import find_application, load_application
+from loopcore.serving.application import application_of, find_application, load_application
 from loopcore.serving.member import ENDING, Plan, SharedLifespan, serve_on
 from loopcore.serving.reports import report_to_stderr
 
@@ -56,19 +56,25 @@ def serve(
         kind = "threads"  # a process for one loop would gain nothing
     with ExitStack() as closing:
         sockets = () if fd is None else (closing.enter_context(_listening(fd)),)
-        plan = Plan(app, factory, server, host, port, uds, sockets, dict(options or {}), verbose=True)
-        group = _group(plan, loops, kind, drain)
-        if fd is not None and group.kind == "processes":
+        load = partial(application_of, app, factory, None)
+        plan = Plan(load, server, host, port, uds, sockets, dict(options or {}), verbose=True)
+        kind = _group(plan, loops, kind, drain).kind  # wrong arguments are reported before the application is loaded
+        if fd is not None and kind == "processes":
             raise UsageError("a descriptor is served by this process only: use --fd with --threads or --loops 1")
         if shared_app:
-            plan = _shared(plan, group.kind, loops or processors())
-        elif group.kind == "threads":
-            plan = plan._replace(first=load_application(app, factory=factory))  # an error now is one line
+            if kind == "processes":
+                raise UsageError("processes share no application object; use --shared-app with --threads")
+            if server != "uvicorn":
+                raise UsageError(f"one lifespan for several loops is not possible with {server}; use --server uvicorn")
+            shared = load_application(app, factory=factory)
+            plan = plan._replace(load=lambda member: shared, lifespan=SharedLifespan(loops or processors()))
+        elif kind == "threads":
+            first = load_application(app, factory=factory)  # an error now is one line
+            plan = plan._replace(load=partial(application_of, app, factory, first))
         else:
             find_application(app)
-        group = _group(plan, loops, kind, drain, on_failure="stop" if shared_app else "restart")
         report_to_stderr()
-        return group.run()
+        return _group(plan, loops, kind, drain, on_failure="stop" if shared_app else "restart").run()
 
 
 def _group(plan: Plan, loops: int | None, kind: str, drain: float, on_failure: str = "restart") -> LoopGroup:
@@ -102,13 +108,3 @@ def _listening(fd: int) -> socket.socket:
         sock.close()
         raise UsageError(f"descriptor {fd} is a socket that does not listen; the program that opens it calls listen()")
     return sock
-
-
-def _shared(plan: Plan, kind: str, loops: int) -> Plan:
-    """Return the plan with one object and one lifespan for all loops."""
-    if kind == "processes":
-        raise UsageError("processes share no application object; use --shared-app with --threads")
-    if plan.server != "uvicorn":
-        raise UsageError(f"one lifespan for several loops is not possible with {plan.server}; use --server uvicorn")
-    app = load_application(plan.app, factory=plan.factory)
-    return plan._replace(app=app, factory=False, lifespan=SharedLifespan(loops))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.group import Member
+from loopcore.group.calls import settle
 from loopcore.log import own_logger
-from loopcore.serving.application import load_application
 from loopcore.serving.reports import CANNOT_SERVE, STARTUP_FAILED, report_to_stderr
 
 if TYPE_CHECKING:
@@ -24,26 +24,21 @@ ENDING: Final = 5.0
 
 
 class Plan(NamedTuple):
-    """What every member serves. Picklable for processes, unless it has `sockets`, a `lifespan` or a `first`."""
+    """What every member serves. Picklable for processes if `load` is, and there are no `sockets` and no `lifespan`."""
 
-    app: Any
-    """MODULE:ATTRIBUTE, or an object that all loops share."""
-    factory: bool
+    load: Callable[[Member], Any]
+    """Returns the application object of a loop."""
     server: str
     """"uvicorn" or "hypercorn"."""
-    host: str
-    port: int
-    uds: str | None
-    sockets: tuple[socket.socket, ...]
+    host: str = ""
+    port: int = 0
+    uds: str | None = None
+    sockets: tuple[socket.socket, ...] = ()
     """Listening sockets to accept from, instead of an address."""
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = {}
     """Options of the server."""
     lifespan: "SharedLifespan | None" = None
     """For an application that all loops share."""
-    first: Any = None
-    """The application object of the first loop, if it has been loaded; a replacement loads another."""
-    load: Callable[[Member], Any] | None = None
-    """Returns the application object of a loop, instead of `app`."""
     configure: Callable[[Any], Any] | None = None
     """Returns the loaded uvicorn.Config for an application object, instead of `options`."""
     at_limit: Callable[[], None] | None = None
@@ -59,12 +54,15 @@ class SharedLifespan:
         self.state: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
         self._others = [concurrent.futures.Future[None]() for _ in range(count - 1)]
 
+    # A loop that is cancelled while it waits for one of these futures cancels the future, which `settle` ignores.
+
+    def begin(self, state: dict[str, Any]) -> None:
+        """Report that the startup has ended, with the state that it has filled."""
+        settle(self.state, state)
+
     def leave(self, index: int) -> None:
         """Report that the loop `index`, not the first, serves nothing any more. Idempotent."""
-        try:
-            self._others[index - 1].set_result(None)
-        except concurrent.futures.InvalidStateError:
-            pass  # it left before, or the first loop was cancelled while it waited
+        settle(self._others[index - 1])
 
     async def wait_for_others(self) -> None:
         """Wait until the other loops have left, before the lifespan ends."""
@@ -76,7 +74,7 @@ async def serve_on(plan: Plan, member: Member) -> None:
     if plan.verbose:
         report_to_stderr()
     try:
-        app = _application(plan, member)
+        app = plan.load(member)
         ended = await (_serve_hypercorn if plan.server == "hypercorn" else _serve_uvicorn)(plan, member, app)
     except UsageError as error:
         own_logger.error("error: %s", error)
@@ -98,17 +96,6 @@ def _report_drain(member: Member, seconds: float, exchanges: Counter[str]) -> No
         own_logger.info(
             "loop %d drains: %s, at most %.0f s; Ctrl-C again ends at once", member.index, _listed(exchanges), seconds
         )
-
-
-def _application(plan: Plan, member: Member) -> Any:
-    if plan.load is not None:
-        return plan.load(member)
-    if not isinstance(plan.app, str):
-        return plan.app
-    is_first = member.index == member.generation == 0
-    if is_first and plan.first is not None:
-        return plan.first
-    return load_application(plan.app, factory=plan.factory, copy=member.kind == "threads" and not is_first)
 
 
 def _announce(plan: Plan, member: Member, sockets: list[Any], *, tls: bool) -> None:
@@ -147,7 +134,7 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
     except on_uvicorn.StartupFailed as error:
         raise SystemExit(STARTUP_FAILED) from error
     if plan.lifespan is not None and not is_guest:
-        plan.lifespan.state.set_result(server.state)
+        plan.lifespan.begin(server.state)
     try:
         listeners = await _listen(plan, member, server)
     except BaseException:

@@ -117,7 +117,7 @@ class UvicornServer:
             raise StartupFailed(FAILED)
         if state is not None:
             self._server.lifespan.state.update(state)
-        self._ticking = asyncio.get_running_loop().create_task(self._server.main_loop())
+        self._ticking = self._loop.create_task(self._server.main_loop())
         self._ticking.add_done_callback(self._main_loop_ended)
 
     def _main_loop_ended(self, task: "asyncio.Task[None]") -> None:
@@ -152,7 +152,7 @@ class UvicornServer:
 
     async def _wait_for_connections(self, timeout: float) -> None:
         """Close connections as they become idle. WebSockets and responses continue; return when none is left."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         deadline = loop.time() + timeout
         for _ in range(PASSES):
             await asyncio.sleep(0)
