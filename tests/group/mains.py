@@ -236,6 +236,19 @@ async def gives_all_away(member: Member) -> None:
     await serves(member)
 
 
+async def aborts_at_once(member: Member) -> None:
+    """A connection that arrives just as the member ends: its task is cancelled before it begins."""
+    server = await member.create_server(lambda: Named(member.index), "127.0.0.1", 0)
+    taken, client = socket.socketpair()
+    server.take(taken)
+    server.abort_clients()
+    server.close()
+    async with asyncio.timeout(PATIENCE):
+        await server.wait_closed()
+    with client:
+        assert client.recv(1) == b""
+
+
 async def serves_unix(member: Member, path: str | Path) -> None:
     servers[member.index] = await member.create_unix_server(lambda: Named(member.index), path)
     await member.draining()

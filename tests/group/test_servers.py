@@ -92,6 +92,10 @@ def test_a_unix_socket_is_shared_and_removed(make_group: Make, tmp_path: Path, k
     assert not path.exists()
 
 
+def test_a_connection_that_arrives_at_the_end_does_not_keep_its_member(make_group: Make) -> None:
+    assert make_group(mains.aborts_at_once, loops=1).run() == 0
+
+
 def test_a_socket_that_the_program_has_can_be_served(make_group: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         with make_group(mains.serves_given, sockets=[sock]):

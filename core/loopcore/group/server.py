@@ -18,6 +18,7 @@ import struct
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from functools import partial
 from ssl import SSLContext
 from typing import Protocol
 
@@ -213,7 +214,12 @@ class GroupServer(asyncio.AbstractServer):
             return
         task = self._loop.create_task(self._connect(accepted), context=self._context.copy())
         self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
+        task.add_done_callback(partial(self._note_connected, accepted))
+
+    def _note_connected(self, accepted: Accepted, task: "asyncio.Task[None]") -> None:
+        self._connecting.discard(task)
+        if task.cancelled():  # perhaps before it began
+            accepted.close()
 
     def _is_admitted(self, accepted: Accepted) -> bool:
         """Ask the policy of connections of a loopcore loop, and count as its own servers do."""
@@ -233,10 +239,7 @@ class GroupServer(asyncio.AbstractServer):
                 self._protocol_factory, accepted, ssl=self._ssl, **self._timeouts
             )
             accepted.transport = transport if accepted in self._open else None
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except asyncio.CancelledError:
-            accepted.close()
+        except (SystemExit, KeyboardInterrupt, asyncio.CancelledError):
             raise
         except BaseException as error:
             accepted.close()

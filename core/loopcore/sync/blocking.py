@@ -15,6 +15,7 @@ Thread: the running loop's; any asyncio loop.
 import asyncio
 import contextvars
 import functools
+import threading
 import weakref
 from collections.abc import Callable
 from operator import index
@@ -41,15 +42,11 @@ class _Call:
         functools.update_wrapper(self, function, updated=())  # its attributes would hide ours
         self._bound = bound
         self._returned = returned
-        self._claim = [None]
+        self._claimed = threading.Lock()
 
     def claim(self) -> bool:
         """Return true to the first caller only: the thread that starts, or the task that cancels. Thread: any."""
-        try:
-            self._claim.pop()
-        except IndexError:
-            return False
-        return True
+        return self._claimed.acquire(blocking=False)
 
     def __call__(self) -> Any:
         if not self.claim():
