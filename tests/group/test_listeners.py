@@ -22,6 +22,15 @@ async def test_a_server_that_is_closed_as_it_is_made_is_refused() -> None:
         await listening
 
 
+async def test_a_server_that_is_closed_before_it_is_made_is_refused() -> None:
+    listeners = Listeners(1, ())
+    listening = asyncio.create_task(listeners.listen(0, REQUEST))
+    await asyncio.sleep(0)
+    listeners.close()
+    with pytest.raises(GroupError, match="the group is ending"):
+        await listening
+
+
 async def test_a_server_that_another_member_closes_as_it_is_made_is_made_again() -> None:
     listeners = Listeners(2, ())
     listening = asyncio.create_task(listeners.listen(1, REQUEST))

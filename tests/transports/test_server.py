@@ -5,7 +5,6 @@ import contextlib
 import gc
 import socket
 import sys
-import threading
 import weakref
 from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from loopcore.transports.clients import Clients
 from tests.transports.recorder import Handled, Recorder, receive_all, run, settle
 
 Loop = asyncio.AbstractEventLoop
@@ -226,38 +224,6 @@ async def test_wait_closed_of_a_closed_server_returns_at_once() -> None:
             server.close()
             await server.wait_closed()
             assert "lost" not in made[0].kinds()
-
-
-class Kept:
-    """Stands for a connection."""
-
-
-@pytest.mark.loopcore_only
-def test_connections_are_listed_while_another_thread_drops_some() -> None:
-    """As the collector does, where it runs in a thread of the program."""
-    clients = Clients()
-    connections = [Kept() for _ in range(1000)]
-    for connection in connections:
-        clients._attach(connection)
-    is_over = threading.Event()
-
-    def come_and_go() -> None:
-        while not is_over.is_set():
-            dropped = Kept()
-            clients._attach(dropped)
-            clients._detach(dropped)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    other = threading.Thread(target=come_and_go)
-    other.start()
-    try:
-        for _ in range(200):
-            assert len(clients._transports()) >= len(connections)
-    finally:
-        is_over.set()
-        sys.setswitchinterval(interval)
-        other.join()
 
 
 def needs_client_methods(backend_name: str) -> None:

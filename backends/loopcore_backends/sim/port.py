@@ -185,7 +185,7 @@ class SimBackend:
         if operation.code in _OF_SOCKETS:
             if not isinstance(description, Socket):
                 raise error(errno.ENOTSOCK)
-            if operation.code in (CONNECT, SEND_TO) and operation.address is not None:
+            if operation.code == CONNECT or (operation.code == SEND_TO and operation.address is not None):
                 flight.address = names.numeric(self._world, description.family, operation.address)
         return flight
 

@@ -186,24 +186,14 @@ class LoopGroup:
 
     def _finish(self, what: str, end: End) -> None:
         self._refuse_member_threads(what)
-        ending = self._begin_to(end)
         supervisor = self._supervisor
         if supervisor is None:
             return
+        ending = _begin_to(supervisor, end)
         wait_for(supervisor.over)
         self._close()
         if ending is not None:
             ending.result()
-
-    def _begin_to(self, end: End) -> "concurrent.futures.Future[None] | None":
-        """Have the supervisor end the group; return None if it has ended, or was not started. Thread: any."""
-        supervisor = self._supervisor
-        if supervisor is None:
-            return None
-        try:
-            return supervisor.call(end(supervisor))
-        except UsageError:
-            return None
 
     def _close(self) -> None:
         assert self._supervisor is not None
@@ -213,10 +203,12 @@ class LoopGroup:
     def request_drain(self, timeout: float | None = None) -> None:
         """Begin to drain, and return at once. Thread: any, also a member's, and signal handlers."""
         seconds = self._part.drain_timeout if timeout is None else timeout
-        self._begin_to(lambda supervisor: supervisor.drain(seconds))
+        if self._supervisor is not None:
+            _begin_to(self._supervisor, lambda supervisor: supervisor.drain(seconds))
 
     def _request_stop(self) -> None:
-        self._begin_to(lambda supervisor: supervisor.stop(GRACE))
+        if self._supervisor is not None:
+            _begin_to(self._supervisor, lambda supervisor: supervisor.stop(GRACE))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the group has ended; return False if `timeout` seconds pass first."""
@@ -308,6 +300,14 @@ class Signals:
         elif self._escalate:
             self.forced = 128 + number
             self._group._request_stop()
+
+
+def _begin_to(supervisor: Supervisor, end: End) -> "concurrent.futures.Future[None] | None":
+    """Have the supervisor end the group; return None if it has ended. Thread: any."""
+    try:
+        return supervisor.call(end(supervisor))
+    except UsageError:
+        return None
 
 
 def wait_for(event: threading.Event, timeout: float | None = None) -> bool:

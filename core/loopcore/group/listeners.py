@@ -59,6 +59,9 @@ class ServerSockets:
             close_all(own or [])
 
 
+_IS_ENDING = "the group is ending and makes no more servers; see Member.is_draining"
+
+
 class Listeners:
     """All servers of a group."""
 
@@ -74,15 +77,19 @@ class Listeners:
     async def listen(self, index: int, request: ListenRequest) -> Listening:
         """Return copies of the sockets of member `index`. The first member that asks has them bound for all."""
         making: asyncio.Task[ServerSockets] | None = None
-        while making is None or self._making.get(request) is not making:  # also if it was closed meanwhile
+        while making is None or self._making.get(request) is not making:  # again if it was closed meanwhile
             if self._is_closed:
-                raise GroupError("the group is ending and makes no more servers; see Member.is_draining")
+                raise GroupError(_IS_ENDING)
             making = self._making.get(request)
             if making is None:
                 making = asyncio.get_running_loop().create_task(self._make(self._new_number(), request))
                 self._making[request] = making
             try:
                 server = await asyncio.shield(making)
+            except asyncio.CancelledError:
+                if self._is_closed and making.cancelled():  # by `close`, not the caller
+                    raise GroupError(_IS_ENDING) from None
+                raise
             except BaseException:
                 if making.done() and self._making.get(request) is making:
                     del self._making[request]  # the next member tries again

@@ -440,8 +440,8 @@ class Scheduler:
         if self._completions is not None:
             self._completions.begin()
 
-    def _timer_handle_cancelled(self, timer: TimerHandle) -> None:
-        self._timers.note_cancelled(timer)
+    def _timer_handle_cancelled(self, timer: asyncio.TimerHandle) -> None:
+        """Do nothing: asyncio's own TimerHandle calls this, and none of them is in the heap."""
 
     def _is_elsewhere(self) -> bool:
         """Return whether another thread runs the loop now: its state must be left to that thread. Thread: any."""

@@ -30,7 +30,7 @@ cdef class TimerHeap(TimerKeeper):
     @cython.locals(count=Py_ssize_t, live=list)
     cdef int _drop_cancelled(self) except -1
     cdef int _move_new(self) except -1
-    @cython.locals(timer=TimerHandle)
+    @cython.locals(timer=TimerHandle, last=list)
     cdef int _move_reversed(self) except -1
     @cython.locals(new=list, run=list)
     cdef int _sort_new(self) except -1

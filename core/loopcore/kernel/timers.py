@@ -14,6 +14,8 @@ a finalizer or a signal handler may set and cancel timers at any moment, also wh
 GIL that holds for the loop's own thread only (docs/adr/0023).
 """
 
+from typing import Any
+
 from loopcore.kernel.handle import TimerHandle, TimerKeeper
 
 try:
@@ -158,12 +160,17 @@ class TimerHeap(TimerKeeper):
         self._new_limit = 2 * _COMPACT_ABOVE
 
     def _move_reversed(self) -> None:
+        last: list[Any] = [None]  # made first: a list that is emptied has no room any more
         while self._new:
             timer = self._new.pop()
             try:
                 self._heap.append(timer)
             except MemoryError:
-                self._new.append(timer)  # there is room
+                if self._new:
+                    self._new.append(timer)  # there is room
+                else:
+                    last[0] = timer
+                    self._new = last
                 raise
             if timer._cancelled:
                 self._heap.pop()
@@ -180,7 +187,9 @@ class TimerHeap(TimerKeeper):
             run = [*reversed(self._run), *new]
             run.sort(key=deadline_of)  # equal deadlines keep their order
         except MemoryError:
-            self._new[:0] = new
+            if self._new:
+                new.extend(self._new)
+            self._new = new
             raise
         run.reverse()
         self._run = run

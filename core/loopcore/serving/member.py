@@ -51,14 +51,18 @@ class SharedLifespan:
     """The one lifespan of an application that several loops of a process share: it runs on the first loop."""
 
     def __init__(self, count: int) -> None:
-        self.state: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
+        # Two futures for each other loop: one that is cancelled while it waits cancels its own, which `settle` ignores.
+        self._begun = [concurrent.futures.Future[dict[str, Any]]() for _ in range(count - 1)]
         self._others = [concurrent.futures.Future[None]() for _ in range(count - 1)]
-
-    # A loop that is cancelled while it waits for one of these futures cancels the future, which `settle` ignores.
 
     def begin(self, state: dict[str, Any]) -> None:
         """Report that the startup has ended, with the state that it has filled."""
-        settle(self.state, state)
+        for future in self._begun:
+            settle(future, state)
+
+    async def begun(self, index: int) -> dict[str, Any]:
+        """Wait in the loop `index`, not the first, until the startup has ended; return the state."""
+        return await asyncio.wrap_future(self._begun[index - 1])
 
     def leave(self, index: int) -> None:
         """Report that the loop `index`, not the first, serves nothing any more. Idempotent."""
@@ -128,7 +132,7 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
     server = on_uvicorn.UvicornServer(config, plan.at_limit)
     state = None
     if plan.lifespan is not None and is_guest:
-        state = await asyncio.wrap_future(plan.lifespan.state)
+        state = await plan.lifespan.begun(member.index)
     try:
         await server.start(state)
     except on_uvicorn.StartupFailed as error:

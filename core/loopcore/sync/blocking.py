@@ -93,7 +93,7 @@ async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P
         raise
     try:
         result: T = await future
-    except BaseException:  # also an executor that breaks before the call begins
+    except BaseException:  # including an executor that breaks before the call begins
         if call.claim():
             give()
         raise

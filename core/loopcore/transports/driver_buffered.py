@@ -119,7 +119,7 @@ class BufferedStreamDriver(StreamDriver):
         """Receive directly behind a reader's unread bytes."""
         try:
             nbytes: int = receive_behind(self.sock, self.fd, self._receive_size(), unread)
-        except (BufferError, MemoryError):  # it cannot grow: the reader will raise it when it takes the bytes
+        except BufferError:  # the program has exported it: the reader will raise this when it takes the bytes
             return self._receive_bytes()
         except (SystemExit, KeyboardInterrupt):
             raise

@@ -37,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: loopcore-PID-DATE-TIME.rec")
 
 
-def _record(arguments: argparse.Namespace, command: str, seconds: float | None) -> int:
+def _record(arguments: argparse.Namespace, command: str, duration: float | None) -> int:
     wish: str = arguments.pid
     named = pid_and_number(wish)
     if named is None:
@@ -58,10 +58,10 @@ def _record(arguments: argparse.Namespace, command: str, seconds: float | None) 
                     f"for any loop there are: loopcore ps {pid}, loopcore stacks {pid}, loopcore top {pid}"
                 )
             was_on = agent.ask("recorder", found[0]["loop"])
-            if seconds is None:
-                seconds = 0.0 if was_on else _AT_LEAST
+            if duration is None:
+                duration = 0.0 if was_on else _AT_LEAST
             where = agent.folder / "recording"
-            agent.ask("record", found[0]["loop"], f"{seconds} {where}", _WRITING + seconds)
+            agent.ask("record", found[0]["loop"], f"{duration} {where}", _WRITING + duration)
             write_recording(output, agent.take(where.name))
     except NotReachedError as exc:
         raise UsageError(f"{exc}; to see where it is: loopcore stacks {pid}") from None
@@ -69,7 +69,7 @@ def _record(arguments: argparse.Namespace, command: str, seconds: float | None) 
         raise UsageError(f"{exc}; nothing is written") from None
     except OSError as exc:
         raise UsageError(f"{output} cannot be written: {exc}; choose another file with --output") from None
-    print(f"{output} is written: {_what(was_on, seconds)}; to read it: loopcore why {output}")
+    print(f"{output} is written: {_what(was_on, duration)}; to read it: loopcore why {output}")
     return 0
 
 

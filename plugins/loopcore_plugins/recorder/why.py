@@ -47,6 +47,7 @@ def why(parser: argparse.ArgumentParser) -> None:
 
 
 def count(text: str) -> int:
+    """Return the value of an option of the command line, at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -40,6 +40,13 @@ def test_pipe_where_a_socket_is_needed_is_an_error_in_the_completion(
     os.close(writer)
 
 
+def test_connect_without_an_address_is_refused_by_submit(port: SimBackend) -> None:
+    with socket.socket() as sock:
+        with pytest.raises(TypeError):
+            port.submit(Connect(sock.fileno(), None))
+        assert port.wait(0.0) == []
+
+
 @pytest.mark.parametrize("make", [Connect, lambda fd, address: SendTo(fd, b"x", address)])
 def test_invalid_address_is_refused_by_submit(port: SimBackend, make: Callable[[int, object], Operation]) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as sock:

@@ -378,6 +378,22 @@ def test_timers_set_while_new_ones_are_sifted_in_are_kept(monkeypatch: pytest.Mo
     assert sorted(due, key=TimerHandle.when) == sorted(timers, key=TimerHandle.when)
 
 
+@pytest.mark.parametrize("count", [1, 2, SORT_FROM])
+def test_no_timer_is_lost_when_memory_is_short(count: int) -> None:
+    testcapi = pytest.importorskip("_testcapi", reason="this Python has no allocator that fails on demand")
+    for number in range(10):
+        owner = Owner()
+        timers = [owner.set(1.0 + each) for each in range(count)]
+        testcapi.set_nomemory(number, 0)
+        try:
+            owner.timers.next_deadline()
+        except MemoryError:
+            pass
+        finally:
+            testcapi.remove_mem_hooks()
+        assert sorted(owner.timers.pop_due(NEVER), key=TimerHandle.when) == timers
+
+
 def test_a_timer_of_another_heap_is_none_of_this_ones_business() -> None:
     owner, other = Owner(), Owner()
     timers = [owner.set(float(number)) for number in range(3)]

@@ -257,15 +257,18 @@ def test_eager_tasks_run_to_their_first_suspension_at_once(loop: Any) -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio has eager tasks since Python 3.12")
-async def test_asyncios_eager_task_factory(loop: Loop) -> None:
+def test_asyncios_eager_task_factory(loop: Loop) -> None:
     log: list[str] = []
 
     async def child() -> None:
         log.append("child")
         await asyncio.sleep(0)
 
+    async def main() -> None:
+        task = asyncio.create_task(child())
+        log.append("main")
+        await task
+
     loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]
-    task = asyncio.create_task(child())
-    log.append("main")
-    await task
+    loop.run_until_complete(main())
     assert log == ["child", "main"]
