@@ -113,8 +113,8 @@ class DatagramTransport(Connection):
     def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
         """Send a datagram to `addr`, or to the peer if there is one; queue it if the kernel has no room.
 
-        Raises TypeError if `data` is not bytes-like, ValueError if `addr` is not the only peer's address, OSError if the
-        kernel has no room and refuses to watch the socket: the datagram is not queued then.
+        Raises TypeError if `data` is not bytes-like, ValueError if `addr` is not the only peer's address, OSError if
+        the kernel has no room and refuses to watch the socket: the datagram is not queued then.
         """
         if type(data) is not bytes and not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
