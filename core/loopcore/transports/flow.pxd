@@ -30,6 +30,7 @@ cdef class FlowControl(Sink):
     cdef object _offer(self)
     cdef object _set_limits(self, object high, object low)
     cpdef object _maybe_pause_writing(self)
+    cdef object _resume_if_low(self, Py_ssize_t unsent)
     cpdef object _resume_protocol(self)
     cdef object _call_flow(self, object method, object message)
     cpdef object _report(self, object exc, object message)

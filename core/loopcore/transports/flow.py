@@ -24,10 +24,10 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore._native.interpreter import copy_context
+    from cython.cimports.loopcore._native.interpreter import copy_context, run_in_context
     from cython.cimports.loopcore.transports.flow import give_instance_dicts
 else:
-    from loopcore._native.interpreter import copy_context
+    from loopcore._native.interpreter import copy_context, run_in_context
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -153,6 +153,11 @@ class FlowControl(Sink):
             if self._loop._watching_transports:
                 fire_transport_hook(self, "paused", "writing")
             self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
+
+    def _resume_if_low(self, unsent: int) -> None:
+        """Let the paused protocol write again if at most the low-water mark is left."""
+        if self._protocol_paused and unsent <= self._low_water:
+            run_in_context(self._context, self._resume_protocol, ())
 
     def _resume_protocol(self) -> None:
         """Let the paused protocol write again. Called in its context."""

@@ -33,16 +33,6 @@ from loopcore.transports.clients import detach, resolve
 from loopcore.transports.flow import FlowControl, fire_dropped_hook, fire_transport_hook
 from loopcore.transports.transport_socket import TransportSocket
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore._native.interpreter import run_in_context
-else:
-    from loopcore._native.interpreter import run_in_context
-
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
@@ -276,8 +266,8 @@ class Connection(FlowControl):
         self._driver.run_flush()
 
     def _on_written(self) -> None:
-        if self._protocol_paused and self._driver.unsent <= self._low_water:
-            run_in_context(self._context, self._resume_protocol, ())
+        if self._protocol_paused:
+            self._resume_if_low(self._driver.unsent)
         if self._awaits_drain and self._driver.unsent == 0:
             self._awaits_drain = False
             self._drained()
