@@ -1,4 +1,4 @@
-"""The listening sockets of a group: who gets which, and when they are closed."""
+"""The listening sockets of a group: which member gets which, and when they are closed."""
 
 import asyncio
 import socket

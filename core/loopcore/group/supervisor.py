@@ -291,7 +291,7 @@ class Supervisor:
 
         With `only`, nothing happens if that member has been replaced meanwhile. Raises MemberFailedError if the
         successor fails before it takes over, TimeoutError if it is not ready in `ready_timeout` seconds; the member
-        that was there continues. Raises UsageError if there is no such member.
+        that was there continues. Raises UsageError if `index` is not a member's.
         """
         self._check_index(index)
         try:

@@ -63,7 +63,7 @@ class Clients:
 
 
 def resolve(waiter: "asyncio.Future[None]") -> None:
-    """Resolve the future, unless it was cancelled in the meantime."""
+    """Resolve the future, unless it was cancelled in the meantime. Thread: its loop's own."""
     if not waiter.done():
         waiter.set_result(None)
 

@@ -113,7 +113,7 @@ class Trace:
 
     @hookimpl
     def loopcore_fork_child(self) -> None:
-        # The parent writes these records. The locks are made anew: one of the parent's threads may have held them.
+        # The parent writes these records. The child gets new locks: a thread of the parent may have held the old ones.
         self._ring = Ring(self._limit)
         self._threads_lock = threading.RLock()
         self._threads.clear()
