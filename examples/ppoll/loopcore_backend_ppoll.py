@@ -114,15 +114,14 @@ class PpollBackend:
     def modify(self, fd: int, interest: int) -> None:
         self._must_be_open()
         if fd not in self._interests:
-            raise FileNotFoundError(f"descriptor {fd} is not registered")
+            raise self._unknown(fd)
         self._interests[fd] = interest
         self._list = None
 
     def unregister(self, fd: int) -> None:
         self._must_be_open()
-        if fd not in self._interests:
-            raise FileNotFoundError(f"descriptor {fd} is not registered")
-        del self._interests[fd]
+        if self._interests.pop(fd, None) is None:
+            raise self._unknown(fd)
         self._list = None
         if self._is_waiting:  # ppoll(2) was given `fd`, and holds its file
             self.wake()
@@ -158,12 +157,16 @@ class PpollBackend:
             wakes.add()
 
     def close(self) -> None:
+        self._is_closed = True  # first: another thread that misses its descriptor looks at it
         self._interests.clear()
-        self._is_closed = True
         if self._is_waiting and os.getpid() == self._owner:  # a forked child has no waiting thread
             self.wake()  # the wait releases the pipe when it ends
         else:
             self._wakes = None
+
+    def _unknown(self, fd: int) -> Exception:
+        self._must_be_open()  # closed meanwhile: `close` has forgotten all of them
+        return FileNotFoundError(f"descriptor {fd} is not registered")
 
     def _must_be_open(self) -> None:
         if self._is_closed:

@@ -41,6 +41,16 @@ async def app(scope, receive, send):
     if events:
         await asyncio.Event().wait()
 
+async def slow(scope, receive, send):
+    async def starting():
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            print("starting\\n", end="", flush=True)
+            await asyncio.sleep(0.5)
+        return message
+
+    await app(scope, starting, send)
+
 async def failing(scope, receive, send):
     await receive()
     await send({"type": "lifespan.startup.failed", "message": "no database"})
@@ -98,6 +108,26 @@ def test_a_stream_is_complete_and_the_exit_code_zero_at_the_deadline(folder: Pat
     assert "1 event stream ended by the deadline" in err
     assert out.splitlines().count("lifespan.startup") == out.splitlines().count("lifespan.shutdown") == 2
     assert out.splitlines().count("imported") == 2  # an application object for each loop
+
+
+@pytest.mark.parametrize("kind", ["--threads", "--processes"])
+def test_a_startup_that_sigterm_interrupts_ends_and_the_shutdown_follows(folder: Path, kind: str) -> None:
+    process = subprocess.Popen(
+        command("served:slow", kind, "--loops", "2", "--port", "0"),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    seen = []
+    while seen.count("starting\n") < 2:
+        seen.append(process.stdout.readline())
+        assert seen[-1]
+    process.send_signal(signal.SIGTERM)
+    with process.stdout as rest:
+        seen += rest
+    assert process.wait(timeout=60) == 0
+    assert seen.count("lifespan.startup\n") == seen.count("lifespan.shutdown\n") == 2
 
 
 def test_a_factory_is_called_once_for_each_loop(folder: Path) -> None:

@@ -5,7 +5,7 @@ import concurrent.futures
 import os
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from loopcore.log import own_logger
 from loopcore.serving.reports import CANNOT_SERVE, STARTUP_FAILED, report_to_stderr
 
 if TYPE_CHECKING:
+    from loopcore.serving.on_hypercorn import HypercornServer
     from loopcore.serving.on_uvicorn import UvicornServer
 
 ENDING: Final = 5.0
@@ -90,6 +91,18 @@ async def serve_on(plan: Plan, member: Member) -> None:
         own_logger.info("loop %d: %s ended by the deadline", member.index, _listed(ended))
 
 
+async def _start(server: "UvicornServer | HypercornServer", start: Coroutine[Any, Any, None]) -> None:
+    """Start a server. A member that drains is cancelled here: then the startup ends first, and the shutdown follows."""
+    starting = asyncio.create_task(start)
+    try:
+        await asyncio.wait((starting,))
+    except asyncio.CancelledError:
+        await starting
+        await server.stop(0.0)
+        raise
+    await starting
+
+
 def _listed(exchanges: Counter[str]) -> str:
     return ", ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in sorted(exchanges.items()))
 
@@ -134,7 +147,7 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
     if plan.lifespan is not None and is_guest:
         state = await plan.lifespan.begun(member.index)
     try:
-        await server.start(state)
+        await _start(server, server.start(state))
     except on_uvicorn.StartupFailed as error:
         raise SystemExit(STARTUP_FAILED) from error
     if plan.lifespan is not None and not is_guest:
@@ -196,7 +209,7 @@ async def _serve_hypercorn(plan: Plan, member: Member, app: Any) -> Counter[str]
     config = on_hypercorn.make_config(plan.options, descriptors)
     server = on_hypercorn.HypercornServer(app, config)
     try:
-        await server.start()
+        await _start(server, server.start())
     except Exception as error:
         own_logger.error("the application did not start: %s", error)
         raise SystemExit(STARTUP_FAILED) from error
