@@ -16,7 +16,8 @@ import asyncio, os, sys, threading, time
 import loopcore
 
 async def main():
-    (plugin,) = (each for _, each in asyncio.get_running_loop().probes.plugins())
+    loop = asyncio.get_running_loop()
+    (plugin,) = (each for _, each in loop.probes.plugins())
     lock = LOCK
     held, over = threading.Event(), threading.Event()
 
@@ -30,16 +31,19 @@ async def main():
     held.wait()
     child = os.fork()
     if child == 0:
+        asyncio.sleep(0)  # never awaited, which strict is told
+        loop.run_in_executor(None, int)  # which metrics counts
         os._exit(0)
     over.set()
     holder.join()
     deadline = time.monotonic() + float(sys.argv[2])
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
         if time.monotonic() > deadline:
             os.kill(child, 9)
             os.waitpid(child, 0)
             sys.exit("the child waits for the lock")
         time.sleep(0.01)
+    assert ended[1] == 0
 
 loopcore.run(main(), plugins=sys.argv[1])
 """
@@ -56,10 +60,12 @@ WATCH_THREAD = "from loopcore_plugins.watchdog.watch_thread import watch_thread;
         ("watchdog", WATCH_THREAD),
         ("watchdog:file=live", "from loopcore_plugins.watchdog import health; lock = health._process.lock"),
         ("recorder", WATCH_THREAD),
+        ("metrics", "lock = plugin._record.jobs._lock"),
+        ("strict", "from loopcore_plugins.policy import unawaited; lock = unawaited._lock"),
     ],
 )
 def test_child_does_not_wait_for_a_lock_of_its_parents_threads(plugin: str, lock: str, tmp_path: Path) -> None:
     program = PROGRAM.replace("lock = LOCK", lock)
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, plugin, str(PATIENCE / 2)]
+    command = [sys.executable, "-W", "ignore", "-c", program, plugin, str(PATIENCE / 2)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr

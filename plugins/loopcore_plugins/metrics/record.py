@@ -223,6 +223,11 @@ class LoopRecord:
         self._meter.stop()
         self._loop = None
 
+    def in_child(self) -> None:
+        """In a forked child: another thread of the parent may have held the locks."""
+        for part in (self, self.jobs, self.transports, self.stalls):
+            part._lock = threading.RLock()
+
     def _recent_utilization(self, now: float, idle_ns: int, active_ns: int) -> float:
         with self._lock:
             then, idle_then, active_then, utilization = self._recent

@@ -42,9 +42,11 @@ def snapshots() -> list[LoopSnapshot]:
 
 
 def _reset_in_child() -> None:
-    """Reset in a forked child: the loops are the parent's, and the lock may be held."""
+    """Reset in a forked child: the loops are the parent's, and the locks may be held."""
     global _lock
     _lock = threading.RLock()
+    for record in _records.values():
+        record.in_child()
     _records.clear()
 
 

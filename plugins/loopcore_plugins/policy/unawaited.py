@@ -6,6 +6,7 @@ source: filters drop it, `default` shows it once a line, `error` turns it into a
 a program that replaces `showwarning`, as test runners do, hides it.
 """
 
+import os
 import threading
 import warnings
 import weakref
@@ -67,3 +68,13 @@ def _tell(coroutine: "CoroutineType[Any, Any, Any]") -> None:
         listener.note_unawaited(coroutine)
     if original is not None:
         original(coroutine)
+
+
+def _reset_in_child() -> None:
+    """In a forked child: another thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_in_child)
