@@ -47,7 +47,7 @@ class Interruptions:
     def __init__(self, number: int | None = None) -> None:
         self.count = 0
         self._number = number
-        self._handler: Any = None
+        self._handler: "signal._HANDLER" = None
         self._over: threading.Event
         self._sender: threading.Thread | None = None
 
@@ -157,7 +157,7 @@ class FaultyCompletions:
         self.injected: Counter[str] = Counter()
         self._chance = random.Random(seed)
         self._rate = rate
-        self._whole: dict[Operation, Any] = {}
+        self._whole: dict[Operation, tuple[str, object]] = {}
         self._late: list[Completion] = []
 
     @classmethod
@@ -179,7 +179,7 @@ class FaultyCompletions:
         else:
             self.inner.submit(operation)
 
-    def _submit_instead(self, operation: Operation, attribute: str, whole: Any) -> None:
+    def _submit_instead(self, operation: Operation, attribute: str, whole: object) -> None:
         try:
             self.inner.submit(operation)
         except BaseException:

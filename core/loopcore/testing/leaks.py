@@ -77,7 +77,7 @@ class Watch:
         sys.unraisablehook = self._hook_before
         return [f"{kind}: {'; '.join(what)}" for kind, what in left.items() if what]
 
-    def _note(self, event: Any) -> None:
+    def _note(self, event: "sys.UnraisableHookArgs") -> None:
         self.unraisable.append(f"{event.err_msg or 'exception ignored in'} {event.object!r}: {event.exc_value!r}")
 
     def _new_descriptors(self) -> list[str]:
@@ -121,9 +121,9 @@ def files_of(descriptors: Iterable[int]) -> dict[int, File]:
     return found
 
 
-def pending_tasks() -> list[Any]:
+def pending_tasks() -> "list[asyncio.Task[Any] | Task]":
     """Return the tasks that are not done, of every loop that is not closed. Scans all objects: some milliseconds."""
     kinds = (asyncio.Task, Task)
     # Not `isinstance`, which would call into proxies whose object is gone.
-    tasks: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
+    tasks: list[asyncio.Task[Any] | Task] = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
     return [task for task in tasks if not task.done() and not task.get_loop().is_closed()]

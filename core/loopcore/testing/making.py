@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+from loopcore.ports.completion import Backend
 from loopcore.selection.catalogue import path_of
 from loopcore.selection.discovery import choose_backend
 
@@ -21,8 +22,11 @@ from loopcore.testing.making import factory_of
 port = factory_of(sys.argv[1])(**json.loads(sys.argv[2]))
 """
 
+Named: TypeAlias = str | Callable[..., Backend]
+"""The installed name of a backend, `module:class`, or the class."""
 
-def factory_of(backend: Any) -> Any:
+
+def factory_of(backend: Named | None) -> Any:
     """Return the backend's factory. Raises as `choose_backend` does for a name, ImportError for a path."""
     if not isinstance(backend, str):
         return backend
@@ -35,13 +39,13 @@ def factory_of(backend: Any) -> Any:
     return found
 
 
-def maker_of(backend: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
+def maker_of(backend: Named, options: Mapping[str, Any]) -> Callable[[], Any]:
     """Return a function that makes the backend with `options`."""
     factory = factory_of(backend)
     return lambda: factory(**options)
 
 
-def run_beside(backend: Any, options: Mapping[str, Any], program: str, prelude: str = "") -> None:
+def run_beside(backend: Named, options: Mapping[str, Any], program: str, prelude: str = "") -> None:
     """Run `program` in a separate process, where `port` is a new backend. Fails if that fails or writes to stderr."""
     spec = backend if isinstance(backend, str) else path_of(backend)
     strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]

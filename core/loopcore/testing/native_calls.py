@@ -1,7 +1,6 @@
 """The functions of loopcore's C library as Python objects, for the test that compares them with those in Python."""
 
 from collections.abc import Callable
-from typing import Any
 
 try:
     import cython
@@ -33,7 +32,7 @@ else:
         send_one,
     )
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., object]] = {
     "copy_into": copy_into,
     "receive": receive,
     "receive_behind": receive_behind,

@@ -25,8 +25,8 @@ class Step:
 
     __slots__ = ("_coro", "_how")
 
-    def __init__(self, coro: Any) -> None:
-        self._coro: Any = coro
+    def __init__(self, coro: object) -> None:
+        self._coro: object = coro
         self._how: int = 2
 
     def step(self, thrown: BaseException | None, context: Context | None) -> tuple[int, Any]:
@@ -40,8 +40,8 @@ class Stop:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
-        self.value: Any = value
+    def __init__(self, value: object) -> None:
+        self.value: object = value
 
     def __iter__(self) -> "Stop":
         return self
@@ -49,12 +49,12 @@ class Stop:
     def __await__(self) -> "Stop":
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         interpreter.stop_with(self.value)
         raise StopIteration
 
 
-def call_in_context(context: Context, callback: Callable[..., object], args: Any) -> Any:
+def call_in_context(context: Context, callback: Callable[..., object], args: tuple[object, ...]) -> Any:
     """Call it."""
     return interpreter.call_in_context(context, callback, args)
 
@@ -65,7 +65,7 @@ def copy_context() -> Context:
     return copied
 
 
-def is_method(method: Any, function: Any, owner: Any) -> bool:
+def is_method(method: object, function: object, owner: object) -> bool:
     """Call it."""
     return bool(interpreter.is_method(method, function, owner))
 

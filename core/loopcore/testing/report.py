@@ -75,7 +75,7 @@ class Report:
         checked = "some of the contract" if self.partial else "the contract"
         return f"{self.backend}, {self.port} port, {checked}: {', '.join(parts) or 'nothing was checked'}"
 
-    def as_json(self, factory: Any) -> dict[str, Any]:
+    def as_json(self, factory: object) -> dict[str, Any]:
         """Return the report for programs."""
         return {
             "backend": self.backend,

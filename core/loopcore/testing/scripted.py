@@ -7,7 +7,6 @@ a plugin, a policy.
 import errno
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from loopcore.ports.completion import Completion
 from loopcore.ports.operations import Operation, Poll
@@ -27,7 +26,7 @@ class ScriptedBackend:
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = clock
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[str | int, ...]] = []
         self.timeouts: list[float | None] = []
         self.script: deque[Sequence[ReadyEvent]] = deque()
         self.refuse: BaseException | None = None
@@ -62,7 +61,7 @@ class ScriptedBackend:
     def close(self) -> None:
         self.is_closed = True
 
-    def _record(self, *call: Any) -> None:
+    def _record(self, *call: str | int) -> None:
         if self.refuse is not None:
             raise self.refuse
         self.calls.append(call)

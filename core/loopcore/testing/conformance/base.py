@@ -9,10 +9,11 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
+from loopcore.ports.completion import Backend, CompletionBackend
 from loopcore.testing.conformance import surroundings
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import Elapsed, Fill, ManyCopies, OnAlarm, Pair, PairMaker
-from loopcore.testing.making import factory_of, maker_of, run_beside
+from loopcore.testing.making import Named, factory_of, maker_of, run_beside
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -26,7 +27,7 @@ def unhurried(test: F) -> F:
 class Level:
     """A part of the contract: methods `test_...` over the fixtures here. Subclass `BackendContract`, not this."""
 
-    backend: ClassVar[Any]
+    backend: ClassVar[Named]
     """The installed name, `module:class`, or the class."""
     options: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Keyword arguments for the class, if it takes any beyond the port's; must be JSON."""
@@ -50,11 +51,11 @@ class Level:
         run_beside(self.backend, self.options, program, self.prelude)
 
     @pytest.fixture
-    def make_port(self) -> Iterator[Callable[[], Any]]:
+    def make_port(self) -> Iterator[Callable[[], Backend]]:
         """Makes backends of the kind under test; all are closed after the test."""
-        made: list[Any] = []
+        made: list[Backend] = []
 
-        def make() -> Any:
+        def make() -> Backend:
             made.append(self.make())
             return made[-1]
 
@@ -63,12 +64,12 @@ class Level:
             port.close()
 
     @pytest.fixture
-    def port(self, make_port: Callable[[], Any]) -> Any:
+    def port(self, make_port: Callable[[], Backend]) -> Backend:
         """A backend with nothing registered and nothing in flight."""
         return make_port()
 
     @pytest.fixture
-    def ledger(self, port: Any) -> Ledger:
+    def ledger(self, port: CompletionBackend) -> Ledger:
         """Tracks what goes into `port` and comes out of it; for completion ports."""
         return Ledger(port)
 

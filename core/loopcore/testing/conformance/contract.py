@@ -31,7 +31,7 @@ from loopcore.testing.conformance.loop import LOOP_LEVELS
 from loopcore.testing.conformance.readiness import READINESS_LEVELS
 from loopcore.testing.conformance.shape import Shape
 from loopcore.testing.conformance.surroundings import watchdog
-from loopcore.testing.making import factory_of
+from loopcore.testing.making import Named, factory_of
 
 LEVELS = ("shape", "port", "loop")
 
@@ -47,7 +47,7 @@ class _Levelled(type):
         return super().__new__(mcs, name, bases, namespace, **more)
 
 
-def _levels_of(backend: Any, levels: tuple[str, ...]) -> tuple[type, ...]:
+def _levels_of(backend: Named, levels: tuple[str, ...]) -> tuple[type, ...]:
     try:
         completes = is_completion_backend(factory_of(backend))
     except BackendUnavailableError as exc:

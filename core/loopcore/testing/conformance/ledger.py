@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from loopcore.ports.completion import Completion, CompletionBackend
 from loopcore.ports.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation, Poll
 from loopcore.testing.conformance.surroundings import PATIENCE
 
@@ -11,12 +12,12 @@ MULTISHOT = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
 class Ledger:
     """Submits to `port`, waits in it, and fails as soon as it breaks the contract."""
 
-    def __init__(self, port: Any) -> None:
+    def __init__(self, port: CompletionBackend) -> None:
         self.port = port
         self.in_flight: set[Operation] = set()
         self.results: dict[Operation, list[Any]] = {}
 
-    def submit(self, *operations: Any) -> None:
+    def submit(self, *operations: Operation) -> None:
         for operation in operations:
             self.port.submit(operation)
             assert operation not in self.in_flight, "an operation in flight was accepted"
@@ -27,7 +28,7 @@ class Ledger:
         for operation in operations:
             self.port.cancel(operation)
 
-    def wait(self, timeout: float | None = 0.0) -> list[tuple[Operation, Any, bool]]:
+    def wait(self, timeout: float | None = 0.0) -> list[Completion]:
         """Wait once."""
         completions = [*self.port.wait(timeout)]
         for operation, result, more in completions:

@@ -3,12 +3,11 @@
 import gc
 import inspect
 import threading
-from typing import Any
 
 import pytest
 
 from loopcore.ports.check import COMPLETION_METHODS, READINESS_METHODS
-from loopcore.ports.completion import is_completion_backend
+from loopcore.ports.completion import Backend, is_completion_backend
 from loopcore.ports.readiness import BACKEND_API, Capability, ProbeResult
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import open_files
@@ -20,24 +19,24 @@ ARGUMENTS = {"register": 2, "modify": 2, "unregister": 1, "wait": 1, "submit": 1
 class Shape(Level):
     """Name, capabilities, version, methods, and a probe without side effects."""
 
-    def test_backend_has_a_name_and_capabilities(self, port: Any) -> None:
+    def test_backend_has_a_name_and_capabilities(self, port: Backend) -> None:
         assert isinstance(port.name, str)
         assert port.name
         assert isinstance(port.capabilities, frozenset)
         assert all(isinstance(capability, Capability) for capability in port.capabilities)
 
-    def test_backend_has_the_name_it_is_installed_under(self, port: Any) -> None:
+    def test_backend_has_the_name_it_is_installed_under(self, port: Backend) -> None:
         if not isinstance(self.backend, str) or ":" in self.backend:
             pytest.skip("it is tested without being installed")
         assert port.name == self.backend
 
-    def test_backend_is_written_for_this_version_of_the_port(self, port: Any) -> None:
+    def test_backend_is_written_for_this_version_of_the_port(self, port: Backend) -> None:
         wanted = getattr(port, "backend_api", None)
         assert wanted is not None, f"say which version it is written for: backend_api = {BACKEND_API}"
         assert wanted[0] == BACKEND_API[0]
         assert tuple(wanted) <= BACKEND_API
 
-    def test_methods_take_what_core_calls_them_with(self, port: Any) -> None:
+    def test_methods_take_what_core_calls_them_with(self, port: Backend) -> None:
         for method in COMPLETION_METHODS if is_completion_backend(port) else READINESS_METHODS:
             arguments = [0] * ARGUMENTS.get(method, 0)
             try:

@@ -13,16 +13,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pytest
 
+from loopcore.ports.completion import Backend
 from loopcore.testing.leaks import open_descriptors
+
+T = TypeVar("T")
 
 Pair: TypeAlias = tuple[socket.socket, socket.socket]
 PairMaker: TypeAlias = Callable[[], Pair]
 Fill: TypeAlias = Callable[[socket.socket], int]
-Elapsed: TypeAlias = Callable[[Any, "float | None"], float]
+Elapsed: TypeAlias = Callable[[Backend, "float | None"], float]
 ManyCopies: TypeAlias = Callable[[int], set[int]]
 OnAlarm: TypeAlias = Callable[..., None]
 
@@ -97,7 +100,7 @@ def fill(end: socket.socket) -> int:
         return total
 
 
-def elapsed(backend: Any, timeout: float | None) -> float:
+def elapsed(backend: Backend, timeout: float | None) -> float:
     """Wait; return for how many seconds: a wait that nothing ends early lasts at least its timeout."""
     start = monotonic()
     backend.wait(timeout)
@@ -144,7 +147,7 @@ def alarms() -> Iterator[OnAlarm]:
     """Set a handler for SIGALRM, which is called once, and send the signal that many seconds from then."""
     before = signal.getsignal(signal.SIGALRM)
 
-    def arm(handler: Callable[[], Any], delay: float = 0.01) -> None:
+    def arm(handler: Callable[[], object], delay: float = 0.01) -> None:
         def once(signum: int, frame: object) -> None:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             handler()
@@ -170,14 +173,14 @@ def open_files() -> set[str]:
 
 
 @contextmanager
-def beside(call: Callable[[], Any]) -> Iterator[list[Any]]:
+def beside(call: Callable[[], T]) -> Iterator[list[T]]:
     """Make `call` in another thread while the body runs; the list holds its return value afterwards.
 
     The thread is started at the last moment, so that it mostly gets the GIL when the body waits. An exception from
     `call` is raised here.
     """
     gate = threading.Event()
-    returned: list[Any] = []
+    returned: list[T] = []
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -211,7 +214,7 @@ def switching_often() -> Iterator[None]:
 
 
 @contextmanager
-def collected_inside(call: Callable[[], Any], allocations: int) -> Iterator[None]:
+def collected_inside(call: Callable[[], object], allocations: int) -> Iterator[None]:
     """Let a finalizer make `call` inside the body, after about that many allocations, or else at its end.
 
     Before Python 3.12 the collector runs inside an allocation, later between two instructions. An exception from `call`

@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import loopcore
-from loopcore.ports.completion import is_completion_backend
+from loopcore.ports.completion import Backend, CompletionBackend, is_completion_backend
 from loopcore.ports.readiness import Capability
 from loopcore.selection.discovery import choose_backend
 from loopcore.testing.clock import VirtualClock
@@ -71,12 +71,12 @@ class Patient(ThreadPoolExecutor):
 class Party(asyncio.Protocol, asyncio.DatagramProtocol, asyncio.SubprocessProtocol):
     """One end of any connection; `heard` is a future for its next event."""
 
-    def __init__(self, loop: Any, answers: bool = False) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, answers: bool = False) -> None:
         self.loop = loop
         self.answers = answers
         self.made = loop.create_future()
         self.lost = loop.create_future()
-        self.heard: Any = loop.create_future()
+        self.heard: asyncio.Future[Any] = loop.create_future()
         self.transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
@@ -133,11 +133,11 @@ async def scheduling(loop: Any) -> None:
     loop._microtasks.budget = 100
 
 
-async def tasks(loop: Any) -> None:
+async def tasks(loop: "loopcore.EventLoop") -> None:
     """Tasks that return, fail, are cancelled, start eagerly, and wait for each other."""
     gate, never = loop.create_future(), loop.create_future()
 
-    async def waiting(future: Any) -> Any:
+    async def waiting(future: "asyncio.Future[None]") -> None:
         return await future
 
     async def failing() -> None:
@@ -156,7 +156,7 @@ async def tasks(loop: Any) -> None:
     await together
 
 
-async def stream(loop: Any) -> None:
+async def stream(loop: asyncio.AbstractEventLoop) -> None:
     """A TCP connection that is accepted, echoes, is paused and ends."""
     served = Party(loop, answers=True)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -177,7 +177,7 @@ async def stream(loop: Any) -> None:
     server.close()
 
 
-async def datagrams(loop: Any) -> None:
+async def datagrams(loop: asyncio.AbstractEventLoop) -> None:
     """A datagram there and back."""
     near, served = await loop.create_datagram_endpoint(lambda: Party(loop, answers=True), ("127.0.0.1", 0))
     address = near.get_extra_info("sockname")
@@ -205,7 +205,7 @@ async def child(loop: Any) -> None:
     transport.close()
 
 
-async def job(loop: Any) -> None:
+async def job(loop: asyncio.AbstractEventLoop) -> None:
     """A job that returns and one that fails."""
     await loop.run_in_executor(None, sorted, "word")
     try:
@@ -214,7 +214,7 @@ async def job(loop: Any) -> None:
         pass
 
 
-async def signals(loop: Any) -> None:
+async def signals(loop: asyncio.AbstractEventLoop) -> None:
     """A signal that the process sends to itself."""
     came = loop.create_future()
     loop.add_signal_handler(signal.SIGUSR1, came.set_result, None)
@@ -223,21 +223,21 @@ async def signals(loop: Any) -> None:
     loop.remove_signal_handler(signal.SIGUSR1)
 
 
-async def program(loop: Any) -> None:
+async def program(loop: "loopcore.EventLoop") -> None:
     for part in (scheduling, tasks, stream, datagrams, child, job, signals):
         await loop.create_task(part(loop), name=part.__name__)
 
 
-def reference_for(backend: Any) -> Any:
+def reference_for(backend: Backend) -> Any:
     """Return a new built-in backend that must produce the stream of `backend`; `record` closes it."""
     if not is_completion_backend(backend):
         return choose_backend("select").factory()
-    port: Any = choose_backend("proactor").factory()
+    port: CompletionBackend = choose_backend("proactor").factory()
     port.capabilities |= backend.capabilities & {Capability.CHEAP_POLLS}  # core does more of the work over such a port
     return port
 
 
-def record(backend: Any) -> list[str]:
+def record(backend: Backend | str) -> list[str]:
     """Run the program on `backend`, a name or a backend, which is closed with its loop; return its hook calls."""
     clock = VirtualClock()
     recorder = Recorder()
@@ -290,7 +290,7 @@ def in_one_order(lines: list[str]) -> list[str]:
 class Script:
     """Writes calls down without what differs between runs: objects are numbered in order of appearance."""
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: object) -> None:
         self.loop = loop
         self.numbers: dict[str, dict[int, int]] = {}
 

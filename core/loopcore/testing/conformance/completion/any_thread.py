@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 
 from loopcore.errors import BackendClosedError
+from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.interest import READ
 from loopcore.ports.operations import Operation, Poll, Receive
 from loopcore.testing.conformance.base import Level
@@ -28,7 +28,9 @@ ALARMS = pytest.mark.skipif(os.name != "posix", reason="needs setitimer(2)")
 class CompletionFromAnywhere(Level):
     """Calls from anywhere: `cancel`, `submit` and `close` by finalizers, signal handlers and other threads."""
 
-    def test_finalizer_may_cancel_inside_a_wait(self, ledger: Ledger, port: Any, make_pair: PairMaker) -> None:
+    def test_finalizer_may_cancel_inside_a_wait(
+        self, ledger: Ledger, port: CompletionBackend, make_pair: PairMaker
+    ) -> None:
         pairs = [make_pair() for _ in range(20)]
         victim_pair = make_pair()
         for allocations in range(1, 80, 3):
@@ -49,7 +51,7 @@ class CompletionFromAnywhere(Level):
 
     @ALARMS
     def test_signal_handler_may_cancel_inside_a_wait(
-        self, ledger: Ledger, port: Any, make_pair: PairMaker, on_alarm: OnAlarm
+        self, ledger: Ledger, port: CompletionBackend, make_pair: PairMaker, on_alarm: OnAlarm
     ) -> None:
         (one, _), (other, peer) = make_pair(), make_pair()
         goes, stays = Receive(one.fileno(), 100), Receive(other.fileno(), 100)
@@ -62,12 +64,14 @@ class CompletionFromAnywhere(Level):
         peer.send(b"x")
         assert ledger.result_of(stays) == b"x"
 
-    def test_another_thread_may_cancel_during_a_wait(self, ledger: Ledger, port: Any, make_pair: PairMaker) -> None:
+    def test_another_thread_may_cancel_during_a_wait(
+        self, ledger: Ledger, port: CompletionBackend, make_pair: PairMaker
+    ) -> None:
         (one, _), (other, peer) = make_pair(), make_pair()
         stays = Receive(other.fileno(), 100)
         ledger.submit(stays)
         for number in range(30):
-            goes: Any = Receive(one.fileno(), 100) if number % 2 else Poll(one.fileno(), READ)
+            goes: Operation = Receive(one.fileno(), 100) if number % 2 else Poll(one.fileno(), READ)
             ledger.submit(goes)
             ledger.wait(0.0)
             with beside(partial(port.cancel, goes)):
@@ -78,7 +82,7 @@ class CompletionFromAnywhere(Level):
         assert ledger.result_of(stays) == b"x"
 
     def test_storm_of_cancellations_in_another_thread_loses_nothing(
-        self, ledger: Ledger, port: Any, pair: Pair
+        self, ledger: Ledger, port: CompletionBackend, pair: Pair
     ) -> None:
         """Bytes received by then are a result of the cancelled operation, or still in the socket."""
         came = b""
@@ -135,7 +139,7 @@ class CompletionFromAnywhere(Level):
         assert ledger.results[late] == [b"x"]
 
     def test_finalizer_may_close_inside_a_wait_for_completions(
-        self, make_port: Callable[[], Any], make_pair: PairMaker
+        self, make_port: Callable[[], CompletionBackend], make_pair: PairMaker
     ) -> None:
         for allocations in range(1, 40, 3):
             port, pairs = make_port(), [make_pair() for _ in range(5)]
@@ -152,7 +156,7 @@ class CompletionFromAnywhere(Level):
                 ledger.wait(0.0)
 
     def test_close_in_another_thread_accounts_for_what_has_completed(
-        self, make_port: Callable[[], Any], make_pair: PairMaker
+        self, make_port: Callable[[], CompletionBackend], make_pair: PairMaker
     ) -> None:
         """The wait may report operations that end while it is closed; no other does."""
         for _ in range(20):
@@ -160,7 +164,7 @@ class CompletionFromAnywhere(Level):
             ledger = Ledger(port)
             _ask_for_all(ledger, pairs)
 
-            def send_and_close(port: Any = port, pairs: list[Pair] = pairs) -> Sequence[Operation]:
+            def send_and_close(port: CompletionBackend = port, pairs: list[Pair] = pairs) -> Sequence[Operation]:
                 for _, other in pairs:
                     other.send(b"x")
                 returned: Sequence[Operation] = port.close()
@@ -171,7 +175,9 @@ class CompletionFromAnywhere(Level):
                     pass
             _account(ledger, [*returned[0], *port.close()])
 
-    def test_another_thread_may_close_during_a_submit(self, make_port: Callable[[], Any], pair: Pair) -> None:
+    def test_another_thread_may_close_during_a_submit(
+        self, make_port: Callable[[], CompletionBackend], pair: Pair
+    ) -> None:
         """Each operation is either refused, or accepted and then returned."""
         with switching_often():
             for _ in range(40):
@@ -183,7 +189,7 @@ class CompletionFromAnywhere(Level):
 
     @ALARMS
     def test_signal_handler_may_close_inside_a_wait_for_completions(
-        self, ledger: Ledger, port: Any, pair: Pair, on_alarm: OnAlarm
+        self, ledger: Ledger, port: CompletionBackend, pair: Pair, on_alarm: OnAlarm
     ) -> None:
         ledger.submit(Receive(pair[0].fileno(), 100), Poll(pair[0].fileno(), READ))
         ledger.wait(0.0)
@@ -193,7 +199,7 @@ class CompletionFromAnywhere(Level):
         _account(ledger, [*returned, *port.close()])
 
     def test_another_thread_may_close_during_a_wait_for_completions(
-        self, make_port: Callable[[], Any], pair: Pair
+        self, make_port: Callable[[], CompletionBackend], pair: Pair
     ) -> None:
         for number in range(20):
             port = make_port()

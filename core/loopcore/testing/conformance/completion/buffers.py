@@ -3,14 +3,18 @@
 import gc
 import socket
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from loopcore.ports.operations import Receive, Send
+from loopcore.ports.completion import CompletionBackend
+from loopcore.ports.operations import Operation, Receive, Send
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class Buffer(bytearray):
@@ -19,19 +23,19 @@ class Buffer(bytearray):
     __slots__ = ("__weakref__",)
 
 
-def send_of(end: Any, *buffers: Any) -> Send:
+def send_of(end: socket.socket, *buffers: "ReadableBuffer") -> Send:
     operation = Send(end.fileno())
     operation.buffers = buffers
     return operation
 
 
-def lending(end: Any, limit: int = 1000) -> Receive:
+def lending(end: socket.socket, limit: int = 1000) -> Receive:
     operation = Receive(end.fileno(), limit)
     operation.lend = True
     return operation
 
 
-def next_of(ledger: Ledger, receiving: Any) -> Any:
+def next_of(ledger: Ledger, receiving: Operation) -> Any:
     if receiving not in ledger.in_flight and not ledger.results.get(receiving):
         ledger.submit(receiving)
     return ledger.result_of(receiving)
@@ -41,7 +45,7 @@ class Buffers(Level):
     """Buffers: an operation keeps them until it has ended; lent memory stays unchanged until it is given back."""
 
     @pytest.fixture
-    def stuck(self, pair: Pair, fill: Fill) -> Any:
+    def stuck(self, pair: Pair, fill: Fill) -> socket.socket:
         """A socket that currently takes nothing."""
         fill(pair[0])
         return pair[0]
@@ -151,7 +155,9 @@ class Buffers(Level):
         assert bytes(piece.view) == b"hello"
         piece.give_back()
 
-    def test_lent_memory_may_be_given_back_after_close(self, ledger: Ledger, port: Any, pair: Pair) -> None:
+    def test_lent_memory_may_be_given_back_after_close(
+        self, ledger: Ledger, port: CompletionBackend, pair: Pair
+    ) -> None:
         receiving = lending(pair[0])
         pair[1].send(b"hello")
         piece = next_of(ledger, receiving)

@@ -2,7 +2,6 @@
 
 import errno
 import socket
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair, PairMaker
 
 
-def was_cancelled(result: Any) -> bool:
+def was_cancelled(result: object) -> bool:
     return isinstance(result, OSError) and result.errno == errno.ECANCELED
 
 
@@ -21,12 +20,12 @@ class Cancelling(Level):
     """Cancelling: still one terminal completion, nothing lost, and the number is free."""
 
     @pytest.fixture
-    def waiting(self, ledger: Ledger, pair: Pair, fill: Fill) -> Any:
+    def waiting(self, ledger: Ledger, pair: Pair, fill: Fill) -> list[Operation]:
         """An operation of each kind that can wait on a stream."""
         fill(pair[0])
         sending = Send(pair[0].fileno())
         sending.buffers = [b"x"]
-        operations = [Receive(pair[0].fileno(), 100), Poll(pair[0].fileno(), READ), sending]
+        operations: list[Operation] = [Receive(pair[0].fileno(), 100), Poll(pair[0].fileno(), READ), sending]
         ledger.submit(*operations)
         return operations
 

@@ -5,11 +5,11 @@ import os
 import socket
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from loopcore.errors import BackendClosedError, UsageError
+from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.interest import READ
 from loopcore.ports.operations import CLOSE, OPEN, Accept, Operation, Poll, Receive, Send, WaitProcess
 from loopcore.ports.readiness import ProbeResult
@@ -22,23 +22,23 @@ class CompletionEnds(Level):
     """After closing: a port leaves nothing behind, and every operation is accounted for."""
 
     @pytest.mark.parametrize("method", ["submit", "cancel"])
-    def test_operations_after_close_are_refused(self, port: Any, method: str) -> None:
+    def test_operations_after_close_are_refused(self, port: CompletionBackend, method: str) -> None:
         port.close()
         with pytest.raises(BackendClosedError, match=port.name):
             getattr(port, method)(Poll(0, READ))
 
     @pytest.mark.parametrize("timeout", [0.0, None])
-    def test_wait_after_close_is_refused(self, port: Any, timeout: float) -> None:
+    def test_wait_after_close_is_refused(self, port: CompletionBackend, timeout: float) -> None:
         port.close()
         with pytest.raises(BackendClosedError, match=port.name):
             port.wait(timeout)
 
-    def test_wake_after_close_does_nothing(self, port: Any) -> None:
+    def test_wake_after_close_does_nothing(self, port: CompletionBackend) -> None:
         port.close()
         port.wake()
 
     def test_close_returns_what_had_not_ended_and_is_idempotent(
-        self, port: Any, ledger: Ledger, pair: Pair, fill: Fill
+        self, port: CompletionBackend, ledger: Ledger, pair: Pair, fill: Fill
     ) -> None:
         fill(pair[0])
         stuck = Send(pair[0].fileno())
@@ -49,7 +49,7 @@ class CompletionEnds(Level):
         assert set(port.close()) == ledger.in_flight
         assert [*port.close()] == []
 
-    def test_close_returns_what_was_not_told(self, port: Any, ledger: Ledger, pair: Pair) -> None:
+    def test_close_returns_what_was_not_told(self, port: CompletionBackend, ledger: Ledger, pair: Pair) -> None:
         sending = Send(pair[0].fileno())
         sending.buffers = [b"x"]
         cancelled = Receive(pair[0].fileno(), 100)
@@ -57,14 +57,16 @@ class CompletionEnds(Level):
         port.cancel(cancelled)
         assert set(port.close()) == {sending, cancelled}
 
-    def test_close_does_not_return_what_has_ended(self, port: Any, ledger: Ledger, pair: Pair) -> None:
+    def test_close_does_not_return_what_has_ended(self, port: CompletionBackend, ledger: Ledger, pair: Pair) -> None:
         receiving = Receive(pair[0].fileno(), 100)
         ledger.submit(receiving)
         pair[1].close()
         ledger.settle()
         assert [*port.close()] == []
 
-    def test_operation_of_a_closed_port_may_go_to_another(self, make_port: Callable[[], Any], pair: Pair) -> None:
+    def test_operation_of_a_closed_port_may_go_to_another(
+        self, make_port: Callable[[], CompletionBackend], pair: Pair
+    ) -> None:
         receiving = Receive(pair[0].fileno(), 100)
         first, second = make_port(), make_port()
         first.submit(receiving)
@@ -74,14 +76,16 @@ class CompletionEnds(Level):
         pair[1].send(b"x")
         assert next(iter(second.wait(PATIENCE)))[:2] == (receiving, b"x")
 
-    def test_close_leaves_the_descriptors_of_others_open(self, port: Any, ledger: Ledger, pair: Pair) -> None:
+    def test_close_leaves_the_descriptors_of_others_open(
+        self, port: CompletionBackend, ledger: Ledger, pair: Pair
+    ) -> None:
         ledger.submit(Receive(pair[0].fileno(), 100))
         ledger.wait(0.0)
         port.close()
         pair[1].send(b"x")
         assert pair[0].recv(1) == b"x"
 
-    def test_close_gives_every_descriptor_back(self, make_port: Callable[[], Any], pair: Pair) -> None:
+    def test_close_gives_every_descriptor_back(self, make_port: Callable[[], CompletionBackend], pair: Pair) -> None:
         before = open_files()
         for _ in range(5):
             port = make_port()
@@ -91,7 +95,9 @@ class CompletionEnds(Level):
             port.close()
         assert open_files() == before
 
-    def test_accepted_connection_that_was_not_reported_is_closed(self, make_port: Callable[[], Any]) -> None:
+    def test_accepted_connection_that_was_not_reported_is_closed(
+        self, make_port: Callable[[], CompletionBackend]
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)
             before = open_files()
@@ -103,7 +109,7 @@ class CompletionEnds(Level):
                 port.close()
             assert open_files() == before
 
-    def test_descriptors_are_not_inherited_by_programs(self, make_port: Callable[[], Any]) -> None:
+    def test_descriptors_are_not_inherited_by_programs(self, make_port: Callable[[], CompletionBackend]) -> None:
         before = open_files()
         make_port()
         for number in open_files() - before:
@@ -112,7 +118,7 @@ class CompletionEnds(Level):
             except OSError:  # the descriptor of the listing
                 continue
 
-    def test_closed_port_keeps_no_operation_alive(self, make_port: Callable[[], Any], pair: Pair) -> None:
+    def test_closed_port_keeps_no_operation_alive(self, make_port: Callable[[], CompletionBackend], pair: Pair) -> None:
         class Watched(Receive):
             __slots__ = ("__weakref__",)
 
@@ -126,7 +132,7 @@ class CompletionEnds(Level):
         gc.collect()
         assert looked_at() is None
 
-    def test_ports_are_independent(self, make_port: Callable[[], Any], pair: Pair) -> None:
+    def test_ports_are_independent(self, make_port: Callable[[], CompletionBackend], pair: Pair) -> None:
         one, other = make_port(), make_port()
         mine, yours = Receive(pair[0].fileno(), 100), Receive(pair[1].fileno(), 100)
         one.submit(mine)
@@ -135,7 +141,7 @@ class CompletionEnds(Level):
         pair[0].send(b"x")
         assert next(iter(other.wait(PATIENCE)))[:2] == (yours, b"x")
 
-    def test_unknown_operation_is_refused(self, port: Any) -> None:
+    def test_unknown_operation_is_refused(self, port: CompletionBackend) -> None:
         known = {capability.value for capability in port.capabilities}
         unknown: list[Operation] = [] if "processes" in known else [WaitProcess(os.getpid())]
         if "files" not in known:
@@ -144,7 +150,7 @@ class CompletionEnds(Level):
             with pytest.raises(UsageError, match=port.name):
                 port.submit(operation)
 
-    def test_probe_has_no_side_effects(self, port: Any) -> None:
+    def test_probe_has_no_side_effects(self, port: CompletionBackend) -> None:
         before = port.capabilities
         assert type(port).probe() == ProbeResult(True)
         assert port.capabilities == before

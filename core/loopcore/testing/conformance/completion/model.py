@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
+from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.interest import READ
 from loopcore.ports.operations import Operation, Poll, Receive, Send
 from loopcore.testing.conformance.ledger import Ledger
@@ -46,7 +47,7 @@ class End:
 
 
 class CompletionModel(RuleBasedStateMachine):
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], CompletionBackend]) -> None:
         super().__init__()
         self.port = make()
         self.ledger = Ledger(self.port)
@@ -60,7 +61,7 @@ class CompletionModel(RuleBasedStateMachine):
         for end in self.ends:
             end.sock.close()
 
-    def pick(self, choice: int) -> Any:
+    def pick(self, choice: int) -> End:
         return self.ends[choice % len(self.ends)]
 
     @precondition(lambda self: len(self.ends) < 2 * MOST_PAIRS)
@@ -134,7 +135,7 @@ class CompletionModel(RuleBasedStateMachine):
         if end.peer is not None:
             end.peer.peer = None
 
-    def settle(self, end: Any) -> None:
+    def settle(self, end: End) -> None:
         while end.receiving is not None or end.sending is not None or end.polling:
             self.look(PATIENCE)
 
@@ -194,14 +195,14 @@ class CompletionModel(RuleBasedStateMachine):
             assert end.peer is None, "the stream has not ended"
             assert not end.unread, "what came before the end is lost"
 
-    def sent(self, end: Any, result: Any) -> None:
+    def sent(self, end: End, result: Any) -> None:
         if isinstance(result, OSError):
             assert end.sending in self.cancelled or end.peer is None
         elif end.peer is not None:
             end.peer.unread += result
 
 
-def check(make: Callable[[], Any], examples: int = 40) -> None:
+def check(make: Callable[[], CompletionBackend], examples: int = 40) -> None:
     """Let hypothesis look for a sequence of calls on which the backends of `make` and the model disagree."""
     run_state_machine_as_test(
         cast(Any, lambda: CompletionModel(make)),

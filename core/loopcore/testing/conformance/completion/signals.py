@@ -1,9 +1,8 @@
 """Signals: a handler that returns does not end a wait, one that raises does, and no completion is lost."""
 
-from typing import Any
-
 import pytest
 
+from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.operations import Receive, Send
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
@@ -18,7 +17,7 @@ def interrupt() -> None:
     raise Interrupted
 
 
-def wait_for_alarm(port: Any, on_alarm: OnAlarm, delay: float = 0.01) -> None:
+def wait_for_alarm(port: CompletionBackend, on_alarm: OnAlarm, delay: float = 0.01) -> None:
     """Wait until an alarm interrupts. It may arrive while it is being set."""
     on_alarm(interrupt, delay)
     port.wait(PATIENCE)
@@ -33,17 +32,19 @@ class CompletionSignals(Level):
         on_alarm(lambda: pair[1].send(b"from the handler"))
         assert ledger.wait(PATIENCE) == [(receiving, b"from the handler", receiving in ledger.in_flight)]
 
-    def test_handler_that_raises_ends_the_wait(self, ledger: Ledger, port: Any, pair: Pair, on_alarm: OnAlarm) -> None:
+    def test_handler_that_raises_ends_the_wait(
+        self, ledger: Ledger, port: CompletionBackend, pair: Pair, on_alarm: OnAlarm
+    ) -> None:
         ledger.submit(Receive(pair[0].fileno(), 100))
         with pytest.raises(Interrupted):
             wait_for_alarm(port, on_alarm)
 
-    def test_handler_that_wakes_ends_the_wait(self, port: Any, on_alarm: OnAlarm) -> None:
+    def test_handler_that_wakes_ends_the_wait(self, port: CompletionBackend, on_alarm: OnAlarm) -> None:
         on_alarm(port.wake)
         assert [*port.wait(PATIENCE)] == []
 
     def test_what_had_completed_comes_with_the_next_wait(
-        self, ledger: Ledger, port: Any, pair: Pair, on_alarm: OnAlarm
+        self, ledger: Ledger, port: CompletionBackend, pair: Pair, on_alarm: OnAlarm
     ) -> None:
         receiving, sending = Receive(pair[0].fileno(), 100), Send(pair[0].fileno())
         sending.buffers = [b"x"]
@@ -56,7 +57,7 @@ class CompletionSignals(Level):
         assert ledger.result_of(sending) == 1
 
     def test_port_works_on_after_many_interruptions(
-        self, ledger: Ledger, port: Any, pair: Pair, on_alarm: OnAlarm
+        self, ledger: Ledger, port: CompletionBackend, pair: Pair, on_alarm: OnAlarm
     ) -> None:
         receiving = Receive(pair[0].fileno(), 100)
         ledger.submit(receiving)

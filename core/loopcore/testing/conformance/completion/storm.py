@@ -9,9 +9,10 @@ import os
 import random
 import socket
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from loopcore.ports.completion import Completion, CompletionBackend
 from loopcore.ports.interest import READ, WRITE
 from loopcore.ports.operations import Accept, Connect, Operation, Poll, Receive, Send
 from loopcore.testing.conformance.base import Level, unhurried
@@ -63,7 +64,7 @@ class Lane:
 
 
 class Storm:
-    def __init__(self, ledger: Ledger, listener: socket.socket, chance: Any) -> None:
+    def __init__(self, ledger: Ledger, listener: socket.socket, chance: random.Random) -> None:
         self.ledger = ledger
         self.listener = listener
         self.chance = chance
@@ -85,15 +86,15 @@ class Storm:
         self.ledger.submit(operation)
         self.submitted += 1
 
-    def receive(self, lane: "Lane") -> Any:
+    def receive(self, lane: "Lane") -> Receive:
         return Receive(lane.ends[1].fileno(), self.chance.choice([1, 100, 65536]))
 
-    def lend(self, lane: "Lane") -> Any:
+    def lend(self, lane: "Lane") -> Receive:
         operation = self.receive(lane)
         operation.lend = True
         return operation
 
-    def send(self, lane: "Lane") -> Any:
+    def send(self, lane: "Lane") -> Send | None:
         if lane.is_sending:
             return None  # the order of two sends at once is undefined
         lane.is_sending = True
@@ -103,13 +104,13 @@ class Storm:
         self.buffers += map(weakref.ref, operation.buffers)
         return operation
 
-    def poll(self, lane: "Lane") -> Any:
+    def poll(self, lane: "Lane") -> Poll:
         return Poll(self.chance.choice(lane.ends).fileno(), self.chance.choice([READ, WRITE, READ | WRITE]))
 
-    def accept(self, lane: "Lane") -> Any:
+    def accept(self, lane: "Lane") -> Accept:
         return Accept(self.listener.fileno())
 
-    def connect(self, lane: "Lane") -> Any:
+    def connect(self, lane: "Lane") -> Connect:
         client = socket.socket()
         client.setblocking(False)
         operation = Connect(client.fileno(), self.listener.getsockname())
@@ -123,7 +124,7 @@ class Storm:
     def wait(self) -> None:
         self.note(self.ledger.wait(self.chance.choice([0.0, 0.0, 0.001])))
 
-    def note(self, completions: Any) -> None:
+    def note(self, completions: Iterable[Completion]) -> None:
         for operation, result, more in completions:
             lane = self.lane_of[operation]
             if isinstance(operation, Receive) and not isinstance(result, OSError):
@@ -182,7 +183,7 @@ class Storms(Level):
     """A storm of cancellations: operations are submitted and cancelled at random moments, while peers come and go."""
 
     @unhurried
-    def test_storm_of_cancellations_loses_and_leaves_nothing(self, ledger: Ledger, port: Any) -> None:
+    def test_storm_of_cancellations_loses_and_leaves_nothing(self, ledger: Ledger, port: CompletionBackend) -> None:
         descriptors = Path("/proc/self/fd")
         before = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
         with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:

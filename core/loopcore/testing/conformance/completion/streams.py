@@ -2,21 +2,26 @@
 
 import errno
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from socket import SHUT_WR
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.operations import Accept, Connect, Receive, Send, Shutdown
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 LARGE = 3 * 1024 * 1024
 
 
-def send_of(end: Any, *buffers: Any, head: int = 0) -> Send:
+def send_of(end: socket.socket, *buffers: "ReadableBuffer", head: int = 0) -> Send:
     operation = Send(end.fileno())
     operation.buffers, operation.head = buffers, head
     return operation
@@ -31,13 +36,13 @@ class Streams(Level):
     """Streams: Receive, Send, Accept, Connect and Shutdown, as a connection uses them."""
 
     @pytest.fixture
-    def listener(self) -> Any:
+    def listener(self) -> Iterator[socket.socket]:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)
             yield listening
 
     @pytest.fixture
-    def client(self) -> Any:
+    def client(self) -> Iterator[socket.socket]:
         with socket.socket() as connecting:
             connecting.setblocking(False)
             yield connecting
@@ -170,7 +175,7 @@ class Streams(Level):
             assert ledger.outcome_of(sending) == 2
         assert pair[1].recv(100) == b"ababab"
 
-    def test_operation_in_flight_is_refused(self, ledger: Ledger, port: Any, pair: Pair) -> None:
+    def test_operation_in_flight_is_refused(self, ledger: Ledger, port: CompletionBackend, pair: Pair) -> None:
         receiving = Receive(pair[0].fileno(), 10)
         ledger.submit(receiving)
         with pytest.raises(ValueError, match="in flight"):
@@ -188,8 +193,8 @@ class Streams(Level):
             port.submit(sending)
         assert [tuple(completion) for completion in port.wait(PATIENCE)] == [(sending, 1, False)]
 
-    def test_nothing_is_called_back(self, port: Any, pair: Pair) -> None:
-        told: list[Any] = []
+    def test_nothing_is_called_back(self, port: CompletionBackend, pair: Pair) -> None:
+        told: list[object] = []
         sending, receiving = send_of(pair[0], b"x"), Receive(pair[0].fileno(), 100)
         sending.target = receiving.target = told.append
         port.submit(sending)

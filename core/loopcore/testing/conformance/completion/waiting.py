@@ -1,25 +1,30 @@
 """How long a wait lasts, and what ends it: completions, wakes, time."""
 
+import socket
 import threading
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from loopcore.ports.completion import Completion, CompletionBackend
 from loopcore.ports.interest import READ
 from loopcore.ports.operations import Poll, Receive, Send
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Pair, PairMaker
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
-def send_of(end: Any, *buffers: Any) -> Send:
+
+def send_of(end: socket.socket, *buffers: "ReadableBuffer") -> Send:
     operation = Send(end.fileno())
     operation.buffers = buffers
     return operation
 
 
-def lasts(port: Any, timeout: float) -> float:
+def lasts(port: CompletionBackend, timeout: float) -> float:
     start = monotonic()
     assert [*port.wait(timeout)] == []
     return round(monotonic() - start, 9)  # the difference of two readings in units of 100 ns ends in noise
@@ -29,18 +34,20 @@ class CompletionWaits(Level):
     """How long a wait lasts, and what ends it: completions, wakes, time."""
 
     @pytest.mark.parametrize("timeout", [1e-9, 0.0001, 0.00099, 0.001, 0.0105])
-    def test_wait_never_ends_before_its_timeout(self, port: Any, timeout: float) -> None:
+    def test_wait_never_ends_before_its_timeout(self, port: CompletionBackend, timeout: float) -> None:
         for _ in range(5):
             assert lasts(port, timeout) >= timeout
 
     def test_wait_never_ends_before_its_timeout_with_operations_in_flight(
-        self, port: Any, ledger: Ledger, pair: Pair
+        self, port: CompletionBackend, ledger: Ledger, pair: Pair
     ) -> None:
         ledger.submit(Receive(pair[0].fileno(), 100), Poll(pair[0].fileno(), READ))
         assert lasts(port, 0.02) >= 0.02
 
     @pytest.mark.parametrize("timeout", [1e7, 1e12, 1e300, float("inf")])
-    def test_timeout_longer_than_the_system_call_can_say_is_accepted(self, port: Any, timeout: float) -> None:
+    def test_timeout_longer_than_the_system_call_can_say_is_accepted(
+        self, port: CompletionBackend, timeout: float
+    ) -> None:
         port.wake()
         assert [*port.wait(timeout)] == []
 
@@ -52,7 +59,9 @@ class CompletionWaits(Level):
         assert ledger.result_of(receiving) == b"x"
         sender.join()
 
-    def test_readiness_that_brings_nothing_does_not_end_a_wait(self, port: Any, ledger: Ledger, pair: Pair) -> None:
+    def test_readiness_that_brings_nothing_does_not_end_a_wait(
+        self, port: CompletionBackend, ledger: Ledger, pair: Pair
+    ) -> None:
         """The bytes that woke a receive were read elsewhere; nothing is reported, and the timeout still runs."""
         receiving = Receive(pair[0].fileno(), 100)
         ledger.submit(receiving)
@@ -63,29 +72,29 @@ class CompletionWaits(Level):
         except BlockingIOError:
             assert ledger.result_of(receiving) == b"x"  # the kernel itself received, right after the wake-up
             return
-        completions: list[Any] = []
+        completions: list[Completion] = []
         start = monotonic()
         while monotonic() - start < 0.02 and not completions:
             completions = ledger.wait(0.02)
         assert [result for _, result, _ in completions] in ([], [b"x"])
 
-    def test_wake_before_wait_is_not_lost(self, port: Any) -> None:
+    def test_wake_before_wait_is_not_lost(self, port: CompletionBackend) -> None:
         port.wake()
         assert lasts(port, PATIENCE) < PATIENCE
 
-    def test_wake_from_another_thread_ends_the_wait(self, port: Any) -> None:
+    def test_wake_from_another_thread_ends_the_wait(self, port: CompletionBackend) -> None:
         waker = threading.Thread(target=port.wake, daemon=True)
         waker.start()
         assert lasts(port, PATIENCE) < PATIENCE
         waker.join()
 
-    def test_wake_does_not_hide_completions(self, port: Any, ledger: Ledger, pair: Pair) -> None:
+    def test_wake_does_not_hide_completions(self, port: CompletionBackend, ledger: Ledger, pair: Pair) -> None:
         sending = send_of(pair[0], b"x")
         ledger.submit(sending)
         port.wake()
         assert ledger.result_of(sending) == 1
 
-    def test_wakes_coalesce(self, port: Any) -> None:
+    def test_wakes_coalesce(self, port: CompletionBackend) -> None:
         for _ in range(3):
             port.wake()
         for _ in range(4):
@@ -106,7 +115,7 @@ class CompletionWaits(Level):
         assert waits < 50
 
     def test_success_of_a_quiet_operation_comes_with_the_next_that_ends_a_wait(
-        self, port: Any, ledger: Ledger, pair: Pair
+        self, port: CompletionBackend, ledger: Ledger, pair: Pair
     ) -> None:
         receiving, sending = Receive(pair[0].fileno(), 100), send_of(pair[0], b"x")
         sending.quiet = True

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import threading
-from typing import Any
 
 import pytest
 
@@ -181,7 +180,7 @@ class Surface(LoopLevel):
     @pytest.mark.skipif(os.name != "posix", reason="signals that a loop can handle")
     def test_signal_wakes_the_loop_and_its_handler_runs_in_it(self, loop: EventLoop) -> None:
         async def work() -> None:
-            came: Any = loop.create_future()
+            came = loop.create_future()
             loop.add_signal_handler(signal.SIGUSR1, came.set_result, None)
             threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGUSR1)).start()
             await came

@@ -1,13 +1,15 @@
 """Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads."""
 
 import os
+import socket
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
 from loopcore.errors import BackendClosedError
 from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.readiness import ReadinessBackend
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import (
     PATIENCE,
@@ -25,7 +27,7 @@ ALARMS = pytest.mark.skipif(os.name != "posix", reason="needs setitimer(2)")
 class ReadinessFromAnywhere(Level):
     """Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads."""
 
-    def test_finalizer_may_unregister_inside_a_wait(self, port: Any, make_pair: PairMaker) -> None:
+    def test_finalizer_may_unregister_inside_a_wait(self, port: ReadinessBackend, make_pair: PairMaker) -> None:
         stays, peer = make_pair()
         peer.send(b"x")
         port.register(stays.fileno(), READ)
@@ -43,7 +45,7 @@ class ReadinessFromAnywhere(Level):
 
     @ALARMS
     def test_signal_handler_may_unregister_inside_a_wait(
-        self, port: Any, make_pair: PairMaker, on_alarm: OnAlarm
+        self, port: ReadinessBackend, make_pair: PairMaker, on_alarm: OnAlarm
     ) -> None:
         (goes, other), (stays, peer) = make_pair(), make_pair()
         port.register(goes.fileno(), READ)
@@ -58,14 +60,14 @@ class ReadinessFromAnywhere(Level):
         assert _first_events(port) == [(stays.fileno(), READ)]
         assert list(port.wait(0.0)) == [(stays.fileno(), READ)]
 
-    def test_another_thread_may_unregister_during_a_wait(self, port: Any, make_pair: PairMaker) -> None:
+    def test_another_thread_may_unregister_during_a_wait(self, port: ReadinessBackend, make_pair: PairMaker) -> None:
         stays, peer = make_pair()
         port.register(stays.fileno(), READ)
         for _ in range(30):
             goes, other = make_pair()
             port.register(goes.fileno(), READ)
 
-            def unregister(fd: int = goes.fileno(), other: Any = other) -> None:
+            def unregister(fd: int = goes.fileno(), other: socket.socket = other) -> None:
                 port.unregister(fd)
                 other.send(b"nobody asks any more")
                 peer.send(b"x")
@@ -74,7 +76,9 @@ class ReadinessFromAnywhere(Level):
                 assert _first_events(port) == [(stays.fileno(), READ)]
             stays.recv(1)
 
-    def test_descriptor_unregistered_in_another_thread_can_be_closed(self, port: Any, make_pair: PairMaker) -> None:
+    def test_descriptor_unregistered_in_another_thread_can_be_closed(
+        self, port: ReadinessBackend, make_pair: PairMaker
+    ) -> None:
         """If the wait in progress kept the file open, the peer would not see the end."""
         for _ in range(10):
             goes, other = make_pair()
@@ -83,7 +87,7 @@ class ReadinessFromAnywhere(Level):
             port.register(goes.fileno(), READ)
             seen: list[bytes] = []
 
-            def give_up(goes: Any = goes, other: Any = other, seen: list[bytes] = seen) -> None:
+            def give_up(goes: socket.socket = goes, other: socket.socket = other, seen: list[bytes] = seen) -> None:
                 port.unregister(goes.fileno())
                 goes.close()
                 seen.append(other.recv(1))
@@ -95,7 +99,7 @@ class ReadinessFromAnywhere(Level):
             assert seen == [b""]
 
     def test_storm_of_unregistrations_in_another_thread_reports_none_of_them(
-        self, port: Any, make_pair: PairMaker
+        self, port: ReadinessBackend, make_pair: PairMaker
     ) -> None:
         stays, peer = make_pair()
         peer.send(b"x")
@@ -119,7 +123,7 @@ class ReadinessFromAnywhere(Level):
                 assert not before & told.keys()
         assert list(port.wait(0.0)) == [(stays.fileno(), READ)]
 
-    def test_another_thread_may_unregister_during_a_modify(self, port: Any, pair: Pair) -> None:
+    def test_another_thread_may_unregister_during_a_modify(self, port: ReadinessBackend, pair: Pair) -> None:
         """However the two calls meet, the descriptor is not registered afterwards."""
         number = pair[0].fileno()
         pair[1].send(b"x")
@@ -131,7 +135,9 @@ class ReadinessFromAnywhere(Level):
                         _modify_for_ever(port, number)
                 assert list(port.wait(0.0)) == []
 
-    def test_another_thread_may_close_during_a_change(self, make_port: Any, make_pair: PairMaker) -> None:
+    def test_another_thread_may_close_during_a_change(
+        self, make_port: Callable[[], ReadinessBackend], make_pair: PairMaker
+    ) -> None:
         """Whatever `close` has already done, the only error is BackendClosedError."""
         (one, _), (other, _) = make_pair(), make_pair()
         with switching_often():
@@ -142,7 +148,9 @@ class ReadinessFromAnywhere(Level):
                     with pytest.raises(BackendClosedError):
                         _change_for_ever(port, one.fileno(), other.fileno())
 
-    def test_finalizer_may_close_inside_a_wait(self, make_port: Any, make_pair: PairMaker) -> None:
+    def test_finalizer_may_close_inside_a_wait(
+        self, make_port: Callable[[], ReadinessBackend], make_pair: PairMaker
+    ) -> None:
         pairs = [make_pair() for _ in range(5)]
         for _, other in pairs:
             other.send(b"x")
@@ -156,13 +164,15 @@ class ReadinessFromAnywhere(Level):
             with pytest.raises(BackendClosedError):
                 port.wait(0.0)
 
-    def test_close_in_another_thread_ends_a_wait_with_events(self, make_port: Any, make_pair: PairMaker) -> None:
+    def test_close_in_another_thread_ends_a_wait_with_events(
+        self, make_port: Callable[[], ReadinessBackend], make_pair: PairMaker
+    ) -> None:
         """The wait may report events that come while it is closed; no other does."""
         for _ in range(20):
             port, (one, other) = make_port(), make_pair()
             port.register(one.fileno(), READ)
 
-            def send_and_close(port: Any = port, other: Any = other) -> None:
+            def send_and_close(port: ReadinessBackend = port, other: socket.socket = other) -> None:
                 other.send(b"x")
                 port.close()
 
@@ -172,12 +182,16 @@ class ReadinessFromAnywhere(Level):
                 port.wait(0.0)
 
     @ALARMS
-    def test_signal_handler_may_close_inside_a_wait(self, port: Any, pair: Pair, on_alarm: OnAlarm) -> None:
+    def test_signal_handler_may_close_inside_a_wait(
+        self, port: ReadinessBackend, pair: Pair, on_alarm: OnAlarm
+    ) -> None:
         port.register(pair[0].fileno(), READ)
         on_alarm(port.close)
         _ends(port)
 
-    def test_another_thread_may_close_during_a_wait(self, make_port: Any, pair: Pair) -> None:
+    def test_another_thread_may_close_during_a_wait(
+        self, make_port: Callable[[], ReadinessBackend], pair: Pair
+    ) -> None:
         for _ in range(10):
             port = make_port()
             port.register(pair[0].fileno(), READ)
@@ -187,7 +201,7 @@ class ReadinessFromAnywhere(Level):
             assert pair[0].recv(1) == b"x"
 
 
-def _first_events(port: Any) -> list[tuple[int, int]]:
+def _first_events(port: ReadinessBackend) -> list[tuple[int, int]]:
     """Wait until an event is reported: an unregistered descriptor may end a wait without events."""
     while True:
         events = list(port.wait(PATIENCE))
@@ -195,20 +209,20 @@ def _first_events(port: Any) -> list[tuple[int, int]]:
             return events
 
 
-def _modify_for_ever(port: Any, number: int) -> None:
+def _modify_for_ever(port: ReadinessBackend, number: int) -> None:
     while True:
         port.modify(number, READ | WRITE)
         port.modify(number, READ)
 
 
-def _change_for_ever(port: Any, registered: int, other: int) -> None:
+def _change_for_ever(port: ReadinessBackend, registered: int, other: int) -> None:
     while True:
         port.modify(registered, READ | WRITE)
         port.register(other, READ)
         port.unregister(other)
 
 
-def _events_unless_closed(port: Any) -> set[tuple[int, int]]:
+def _events_unless_closed(port: ReadinessBackend) -> set[tuple[int, int]]:
     """Wait once in a backend that is being closed elsewhere."""
     try:
         return set(port.wait(None))
@@ -216,7 +230,7 @@ def _events_unless_closed(port: Any) -> set[tuple[int, int]]:
         return set()
 
 
-def _ends(port: Any) -> None:
+def _ends(port: ReadinessBackend) -> None:
     """Wait in a backend that is being closed elsewhere."""
     try:
         while True:

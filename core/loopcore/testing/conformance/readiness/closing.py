@@ -3,12 +3,12 @@
 import gc
 import os
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from loopcore.errors import BackendClosedError
 from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.readiness import ReadinessBackend
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import Pair, open_files
 
@@ -44,12 +44,14 @@ class ReadinessEnds(Level):
         ("method", "arguments"),
         [("register", (0, READ)), ("modify", (0, READ)), ("unregister", (0,)), ("wait", (0.0,)), ("wait", (None,))],
     )
-    def test_every_method_after_close_raises(self, port: Any, method: str, arguments: tuple[Any, ...]) -> None:
+    def test_every_method_after_close_raises(
+        self, port: ReadinessBackend, method: str, arguments: tuple[float | None, ...]
+    ) -> None:
         port.close()
         with pytest.raises(BackendClosedError, match=port.name):
             getattr(port, method)(*arguments)
 
-    def test_methods_after_close_raise_for_what_was_registered(self, port: Any, pair: Pair) -> None:
+    def test_methods_after_close_raise_for_what_was_registered(self, port: ReadinessBackend, pair: Pair) -> None:
         port.register(pair[0].fileno(), WRITE)
         port.close()
         with pytest.raises(BackendClosedError):
@@ -57,21 +59,21 @@ class ReadinessEnds(Level):
         with pytest.raises(BackendClosedError):
             port.unregister(pair[0].fileno())
 
-    def test_close_is_idempotent(self, port: Any) -> None:
+    def test_close_is_idempotent(self, port: ReadinessBackend) -> None:
         port.close()
         port.close()
 
-    def test_wake_after_close_does_nothing(self, port: Any, pair: Pair) -> None:
+    def test_wake_after_close_does_nothing(self, port: ReadinessBackend, pair: Pair) -> None:
         port.close()
         port.wake()
 
-    def test_close_leaves_registered_descriptors_open(self, port: Any, pair: Pair) -> None:
+    def test_close_leaves_registered_descriptors_open(self, port: ReadinessBackend, pair: Pair) -> None:
         port.register(pair[0].fileno(), READ)
         port.close()
         pair[1].send(b"x")
         assert pair[0].recv(1) == b"x"
 
-    def test_close_gives_every_descriptor_back(self, make_port: Callable[[], Any], pair: Pair) -> None:
+    def test_close_gives_every_descriptor_back(self, make_port: Callable[[], ReadinessBackend], pair: Pair) -> None:
         before = open_files()
         for _ in range(20):
             port = make_port()
@@ -87,7 +89,7 @@ class ReadinessEnds(Level):
         gc.collect()
         assert open_files() == before
 
-    def test_descriptors_are_not_inherited_by_programs(self, make_port: Callable[[], Any]) -> None:
+    def test_descriptors_are_not_inherited_by_programs(self, make_port: Callable[[], ReadinessBackend]) -> None:
         before = open_files()
         make_port()
         for number in open_files() - before:
@@ -96,7 +98,7 @@ class ReadinessEnds(Level):
             except OSError:  # the descriptor of the listing
                 continue
 
-    def test_backends_are_independent(self, make_port: Callable[[], Any], pair: Pair) -> None:
+    def test_backends_are_independent(self, make_port: Callable[[], ReadinessBackend], pair: Pair) -> None:
         one, other = make_port(), make_port()
         one.register(pair[0].fileno(), WRITE)
         assert list(other.wait(0.0)) == []

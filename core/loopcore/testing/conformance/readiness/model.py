@@ -6,7 +6,7 @@ numbers are reused, because programs do that; the model does not define the repo
 """
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, cast
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE, describe
+from loopcore.ports.readiness import ReadinessBackend
 from loopcore.testing.conformance.surroundings import PATIENCE
 
 MOST_PAIRS = 5
@@ -69,7 +70,7 @@ class Model:
 
 
 class ReadinessTable(RuleBasedStateMachine):
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], ReadinessBackend]) -> None:
         super().__init__()
         self.backend = make()
         self.model = Model()
@@ -79,7 +80,7 @@ class ReadinessTable(RuleBasedStateMachine):
         for end in self.model.open.values():
             end.sock.close()
 
-    def pick(self, choice: int, candidates: Any) -> Any:
+    def pick(self, choice: int, candidates: Iterable[int]) -> int | None:
         candidates = sorted(candidates)
         return candidates[choice % len(candidates)] if candidates else None
 
@@ -194,12 +195,12 @@ class ReadinessTable(RuleBasedStateMachine):
             hinted = reported.get(number, 0) & (ERROR | HANGUP)
             assert hinted or reported.get(number, 0) & ready == ready, f"{number} is {describe(ready)}"
 
-    def _end(self, choice: int) -> Any:
+    def _end(self, choice: int) -> End | None:
         number = self.pick(choice, self.model.open)
         return None if number is None else self.model.open[number]
 
 
-def check(make: Callable[[], Any], examples: int = 60) -> None:
+def check(make: Callable[[], ReadinessBackend], examples: int = 60) -> None:
     """Let hypothesis look for a sequence of calls on which the backends of `make` and the model disagree."""
     run_state_machine_as_test(
         cast(Any, lambda: ReadinessTable(make)),

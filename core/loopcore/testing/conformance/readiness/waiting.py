@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.readiness import ReadinessBackend
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import PATIENCE, Elapsed, OnAlarm, Pair, PairMaker
 
@@ -19,16 +20,16 @@ class ReadinessWaits(Level):
     """How long a wait lasts, and what ends it: wakes, signals, time."""
 
     @pytest.mark.parametrize("timeout", [1e-9, 1e-6, 0.0001, 0.00099, 0.001, 0.0010001, 0.0105, 0.05])
-    def test_wait_never_ends_before_its_timeout(self, port: Any, elapsed: Elapsed, timeout: float) -> None:
+    def test_wait_never_ends_before_its_timeout(self, port: ReadinessBackend, elapsed: Elapsed, timeout: float) -> None:
         for _ in range(5):
             assert elapsed(port, timeout) >= timeout
 
-    def test_zero_only_looks(self, port: Any, pair: Pair, elapsed: Elapsed) -> None:
+    def test_zero_only_looks(self, port: ReadinessBackend, pair: Pair, elapsed: Elapsed) -> None:
         port.register(pair[0].fileno(), READ)
         assert elapsed(port, 0.0) < PATIENCE
         assert list(port.wait(0)) == []
 
-    def test_none_waits_until_something_is_ready(self, port: Any, pair: Pair) -> None:
+    def test_none_waits_until_something_is_ready(self, port: ReadinessBackend, pair: Pair) -> None:
         port.register(pair[0].fileno(), READ)
         sender = threading.Thread(target=pair[1].send, args=(b"x",), daemon=True)
         sender.start()
@@ -36,37 +37,39 @@ class ReadinessWaits(Level):
         sender.join()
 
     @pytest.mark.parametrize("timeout", [1e7, 1e12, 1e300, float("inf")])
-    def test_timeout_longer_than_the_system_call_can_say_is_accepted(self, port: Any, timeout: float) -> None:
+    def test_timeout_longer_than_the_system_call_can_say_is_accepted(
+        self, port: ReadinessBackend, timeout: float
+    ) -> None:
         port.wake()
         assert list(port.wait(timeout)) == []
 
-    def test_wake_before_wait_is_not_lost(self, port: Any, elapsed: Elapsed) -> None:
+    def test_wake_before_wait_is_not_lost(self, port: ReadinessBackend, elapsed: Elapsed) -> None:
         port.wake()
         assert elapsed(port, PATIENCE) < PATIENCE
 
-    def test_wake_is_not_an_event(self, port: Any) -> None:
+    def test_wake_is_not_an_event(self, port: ReadinessBackend) -> None:
         port.wake()
         assert list(port.wait(None)) == []
 
-    def test_wake_does_not_hide_events(self, port: Any, pair: Pair) -> None:
+    def test_wake_does_not_hide_events(self, port: ReadinessBackend, pair: Pair) -> None:
         port.register(pair[0].fileno(), WRITE)
         port.wake()
         assert list(port.wait(None)) == [(pair[0].fileno(), WRITE)]
 
-    def test_wakes_coalesce(self, port: Any, elapsed: Elapsed) -> None:
+    def test_wakes_coalesce(self, port: ReadinessBackend, elapsed: Elapsed) -> None:
         for _ in range(3):
             port.wake()
         for _ in range(3):
             assert list(port.wait(0.0)) == []
         assert elapsed(port, 0.02) >= 0.02
 
-    def test_wake_is_spent_by_one_wait(self, port: Any, elapsed: Elapsed) -> None:
+    def test_wake_is_spent_by_one_wait(self, port: ReadinessBackend, elapsed: Elapsed) -> None:
         for _ in range(3):
             port.wake()
             assert elapsed(port, PATIENCE) < PATIENCE
             assert elapsed(port, 0.02) >= 0.02
 
-    def test_100000_wakes_that_nobody_waits_for_do_not_block(self, port: Any, elapsed: Elapsed) -> None:
+    def test_100000_wakes_that_nobody_waits_for_do_not_block(self, port: ReadinessBackend, elapsed: Elapsed) -> None:
         for _ in range(100_000):
             port.wake()
         assert elapsed(port, PATIENCE) < PATIENCE
@@ -74,7 +77,7 @@ class ReadinessWaits(Level):
         port.wake()
         assert elapsed(port, PATIENCE) < PATIENCE
 
-    def test_wake_from_a_thread_ends_a_wait(self, port: Any, elapsed: Elapsed) -> None:
+    def test_wake_from_a_thread_ends_a_wait(self, port: ReadinessBackend, elapsed: Elapsed) -> None:
         for _ in range(100):
             waker = threading.Thread(target=port.wake, daemon=True)
             waker.start()
@@ -82,7 +85,7 @@ class ReadinessWaits(Level):
             waker.join()
             port.wait(0.0)
 
-    def test_no_wake_of_a_busy_thread_is_lost(self, port: Any, elapsed: Elapsed) -> None:
+    def test_no_wake_of_a_busy_thread_is_lost(self, port: ReadinessBackend, elapsed: Elapsed) -> None:
         # As the loop's inbox does it: the message first, then the wake. The thread sends the next one when asked to.
         inbox: list[int] = []
         asked = threading.Semaphore(0)
@@ -118,12 +121,14 @@ class ReadinessWaits(Level):
         assert list(port.wait(0.0)) == []
         assert elapsed(port, 0.02) >= 0.02
 
-    def test_wake_from_a_signal_handler_ends_a_wait(self, port: Any, elapsed: Elapsed, on_alarm: OnAlarm) -> None:
+    def test_wake_from_a_signal_handler_ends_a_wait(
+        self, port: ReadinessBackend, elapsed: Elapsed, on_alarm: OnAlarm
+    ) -> None:
         on_alarm(port.wake)
         assert elapsed(port, PATIENCE) < PATIENCE
 
     def test_signal_handler_that_returns_does_not_end_a_wait(
-        self, port: Any, elapsed: Elapsed, on_alarm: OnAlarm
+        self, port: ReadinessBackend, elapsed: Elapsed, on_alarm: OnAlarm
     ) -> None:
         handled = []
 
@@ -136,7 +141,9 @@ class ReadinessWaits(Level):
         assert elapsed(port, 0.05) >= 0.05
         assert handled
 
-    def test_signal_handler_that_raises_ends_a_wait(self, port: Any, pair: Pair, on_alarm: OnAlarm) -> None:
+    def test_signal_handler_that_raises_ends_a_wait(
+        self, port: ReadinessBackend, pair: Pair, on_alarm: OnAlarm
+    ) -> None:
         def interrupt() -> None:
             raise KeyboardInterrupt
 
@@ -150,14 +157,14 @@ class ReadinessWaits(Level):
         assert list(port.wait(0.0)) == [(pair[0].fileno(), WRITE)]
 
     def test_wake_while_closing_touches_no_descriptor_of_others(
-        self, make_port: Callable[[], Any], make_pair: PairMaker
+        self, make_port: Callable[[], ReadinessBackend], make_pair: PairMaker
     ) -> None:
         # A wake that outlives its backend must not write into the file that gets the number next.
         for _ in range(100):
             port = make_port()
             stop = threading.Event()
 
-            def wake_until_told(port: Any = port, stop: Any = stop) -> None:
+            def wake_until_told(port: ReadinessBackend = port, stop: threading.Event = stop) -> None:
                 while not stop.is_set():
                     port.wake()
 
