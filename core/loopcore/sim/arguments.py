@@ -11,7 +11,7 @@ class NoCoroutineError(UsageError):
     """A function that was to return a coroutine has returned something else."""
 
 
-def checked_main(main: Any, call: str) -> None:
+def checked_main(main: object, call: str) -> None:
     """Raise UsageError unless `main` is a function; `call` shows how it is passed, as "run(main)"."""
     if inspect.iscoroutine(main):
         main.close()
@@ -22,7 +22,7 @@ def checked_main(main: Any, call: str) -> None:
 
 def called(main: Callable[[], Coroutine[Any, Any, Any]]) -> Coroutine[Any, Any, Any]:
     """Return the coroutine of `main()`. Raises NoCoroutineError if it returns something else."""
-    made: Any = main()
+    made: object = main()
     if not isinstance(made, Awaitable):
         raise NoCoroutineError(
             f"{getattr(main, '__qualname__', main)}() returned {made!r}, which cannot be awaited; "
@@ -31,7 +31,7 @@ def called(main: Callable[[], Coroutine[Any, Any, Any]]) -> Coroutine[Any, Any, 
     return made  # type: ignore[return-value]  # a future will do
 
 
-def checked_seed(seed: Any) -> int:
+def checked_seed(seed: object) -> int:
     """Return `seed` if it is a whole number of 0 or more. Raises UsageError."""
     if not isinstance(seed, int):
         raise UsageError(f"a seed is a whole number, 0 or more, not {seed!r}")
@@ -40,7 +40,7 @@ def checked_seed(seed: Any) -> int:
     return seed
 
 
-def checked_seeds(seeds: Any) -> Iterable[int]:
+def checked_seeds(seeds: object) -> Iterable[int]:
     """Return the seeds to try: those of an iterable, or as many as a number says. Raises UsageError."""
     if isinstance(seeds, int):
         if seeds < 1:
@@ -51,7 +51,7 @@ def checked_seeds(seeds: Any) -> Iterable[int]:
     return seeds
 
 
-def checked_limit(limit: Any) -> float | None:
+def checked_limit(limit: object) -> float | None:
     """Return `limit` if it is None or a number above 0. Raises UsageError."""
     if limit is not None and (not isinstance(limit, (int, float)) or not limit > 0.0):
         raise UsageError(f"limit is in simulated seconds, above 0, or None for no limit, not {limit!r}")

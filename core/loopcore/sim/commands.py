@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from loopcore.sim.checking import Search
+    from loopcore.sim.tape import Level
 
 GROUP: Final = "Measure and extend"
 LIMIT: Final = 3600.0
@@ -105,7 +106,7 @@ def load(program: str) -> Main:
     return main
 
 
-def _level(name: str) -> Any:
+def _level(name: str) -> "Level":
     from loopcore.sim.tape import Level
 
     return Level[name.upper()]

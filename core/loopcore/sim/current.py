@@ -4,7 +4,7 @@ from typing import Any
 
 from loopcore.errors import UsageError
 
-_running: Any = None
+_running: object = None
 
 
 def world() -> Any:
@@ -19,7 +19,7 @@ def is_running() -> bool:
     return _running is not None
 
 
-def enter(new: Any) -> None:
+def enter(new: object) -> None:
     """Make `new` the world of the simulation that runs; None ends it."""
     global _running
     _running = new

@@ -19,6 +19,8 @@ from loopcore.errors import UsageError
 from loopcore.sim.tape import Level, Replay, Tape
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from hypothesis.strategies import SearchStrategy
 
 __all__ = ["links", "partitions", "schedules"]
@@ -71,7 +73,7 @@ def partitions(hosts: Sequence[str]) -> "SearchStrategy[tuple[list[str], list[st
     return groups
 
 
-def _strategies() -> Any:
+def _strategies() -> "ModuleType":
     try:
         import hypothesis.strategies as st
     except ImportError as error:

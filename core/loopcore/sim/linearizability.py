@@ -86,7 +86,7 @@ def check(history: History | Iterable[Operation], model: Model[Any], *, max_conf
     return Verdict(orders, None)
 
 
-def _first_failure(operations: list[Operation], model: Model[Any], limit: int) -> tuple[Sequence[Operation], Operation]:
+def _first_failure(operations: list[Operation], model: Model[S], limit: int) -> tuple[Sequence[Operation], Operation]:
     """Return an order of the longest linearizable prefix, and the operation whose return ends it."""
     returned = sorted((each for each in operations if each.ended is not None), key=lambda each: each.ended or 0)
     # A prefix of a linearizable history is linearizable, so the first return that breaks it is found by halving.
@@ -113,12 +113,12 @@ def _until(position: int, operations: list[Operation]) -> list[Operation]:
     ]
 
 
-def _linearize(operations: Sequence[Operation], model: Model[Any], limit: int) -> list[Operation] | None:
+def _linearize(operations: Sequence[Operation], model: Model[S], limit: int) -> list[Operation] | None:
     """Return an order of `operations`, which are sorted by their beginnings, or None if there is none."""
     wanted = sum(1 << index for index, each in enumerate(operations) if each.ended is not None)
     order: list[int] = []
     seen: set[tuple[int, Hashable]] = {(0, model.initial)}
-    stack: list[tuple[int, Any, Iterator[int]]] = [(0, model.initial, _candidates(operations, 0))]
+    stack: list[tuple[int, S, Iterator[int]]] = [(0, model.initial, _candidates(operations, 0))]
     while stack:
         taken, state, candidates = stack[-1]
         if taken & wanted == wanted:

@@ -3,7 +3,7 @@
 import asyncio
 import warnings
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
 
 from loopcore.runner import new_event_loop
@@ -14,15 +14,23 @@ from loopcore.sim.ordering import ReadyChoices
 from loopcore.sim.tape import Level, Tape
 from loopcore.sim.waiting import explain_waits
 
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator, Iterable
+
+    from loopcore.loop import EventLoop
+    from loopcore.runner import BackendChoice
+
 
 class Loops:
     """Makes loops over one simulating backend. A machine is handed this, since backends know nothing of loops."""
 
     def __init__(self, backend: str = "sim") -> None:
         self._backend = backend
-        self._made: list[ReferenceType[Any]] = []  # the program may drop a loop
+        self._made: list[ReferenceType[EventLoop]] = []  # the program may drop a loop
 
-    def new(self, backend: Any = None, *, plugins: Any = None) -> Any:
+    def new(
+        self, backend: "BackendChoice" = None, *, plugins: "str | Iterable[str | object] | None" = None
+    ) -> "EventLoop":
         """Return a new loop for the host whose code runs.
 
         `backend` and `plugins` are those that the program gives to `loopcore.new_event_loop`. Raises NotSimulatedError
@@ -45,7 +53,7 @@ class Loops:
         for loop in self.still_open():
             loop.set_exception_handler(_ignore)
 
-    def end(self, loop: Any) -> None:
+    def end(self, loop: "EventLoop") -> None:
         """Throw the tasks and transports of `loop` away, and close it.
 
         The simulation is over, so the effects and exceptions of `finally` blocks are dropped.
@@ -69,21 +77,21 @@ class Loops:
             self.end(loop)
         self._made.clear()
 
-    def still_open(self) -> list[Any]:
+    def still_open(self) -> "list[EventLoop]":
         """Return the loops that are open, the oldest first."""
         alive = [loop for reference in self._made if (loop := reference()) is not None]
         return [loop for loop in alive if not loop.is_closed()]
 
-    def explain(self, loops: list[Any]) -> str:
+    def explain(self, loops: "list[EventLoop]") -> str:
         """Return what the tasks of `loops` wait for, a line each."""
         return explain_waits(task for loop in loops for task in asyncio.all_tasks(loop))
 
 
-def _ignore(loop: Any, context: dict[str, Any]) -> None:
+def _ignore(loop: object, context: dict[str, Any]) -> None:
     pass
 
 
-def _close(coroutine: Any) -> None:
+def _close(coroutine: "Coroutine[Any, Any, Any] | Generator[Any, Any, Any]") -> None:
     """Close `coroutine`, whose `finally` blocks may await, and raise.
 
     A coroutine that awaits there ignores GeneratorExit and goes on; the next call ends that await too. Without an end

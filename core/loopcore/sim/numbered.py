@@ -4,11 +4,15 @@ Other objects hash by their address. The numbers in the names of unnamed tasks s
 """
 
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from loopcore.kernel.future import Future
 from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.task_makers import ClassTasks
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Self
 
 L = TypeVar("L")
 
@@ -33,7 +37,7 @@ class NumberedFuture(Future):
     __slots__ = ("_hash",)
     _hash: int
 
-    def __new__(cls, *_: Any, **__: Any) -> Any:
+    def __new__(cls, *_: object, **__: object) -> "Self":
         self = super().__new__(cls)
         self._hash = next(_hashes)
         return self
@@ -51,12 +55,12 @@ class NumberedTask(_Task):  # type: ignore[misc]
     __slots__ = ("_hash",)
     _hash: int
 
-    def __new__(cls, *_: Any, **__: Any) -> Any:
+    def __new__(cls, *_: object, **__: object) -> Any:
         self = super().__new__(cls)
         self._hash = next(_hashes)
         return self
 
-    def __init__(self, coro: Any, *, name: Any = None, **options: Any) -> None:
+    def __init__(self, coro: "Coroutine[Any, Any, Any]", *, name: object = None, **options: object) -> None:
         super().__init__(coro, name=f"Task-{next(_names)}" if name is None else name, **options)
 
     def __hash__(self) -> int:

@@ -5,10 +5,13 @@ loop has it.
 """
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loopcore.hooks.specs import hookimpl
 from loopcore.sim.tape import Level, Tape
+
+if TYPE_CHECKING:
+    from loopcore.hooks.types import Loop
 
 
 class ChosenOrder:
@@ -19,13 +22,13 @@ class ChosenOrder:
         self._kinds: tuple[type, ...] = (asyncio.Task,)
         if tape.level is Level.ALL:
             self._kinds = (asyncio.Task, asyncio.Handle)
-        self._entries: list[Any] = []
+        self._entries: list[object] = []
 
-    def push(self, runnable: Any) -> None:
+    def push(self, runnable: object) -> None:
         """Add `runnable`, as the last."""
         self._entries.append(runnable)
 
-    def pop(self) -> Any:
+    def pop(self) -> object:
         """Return the entry that goes next: one of those that may change places, if the first may."""
         entries = self._entries
         if not entries:
@@ -44,13 +47,13 @@ class ReadyChoices:
         self._tape = tape
 
     @hookimpl
-    def loopcore_make_ready_queue(self, loop: Any) -> ChosenOrder:
+    def loopcore_make_ready_queue(self, loop: "Loop") -> ChosenOrder:
         """Let the tape order the ready queue."""
         return ChosenOrder(self._tape)
 
 
-def _name(entry: Any) -> str:
+def _name(entry: object) -> str:
     if isinstance(entry, asyncio.Task):
         return entry.get_name()
-    callback: Any = getattr(entry, "_callback", None)
+    callback: object = getattr(entry, "_callback", None)
     return str(getattr(callback, "__qualname__", type(callback).__name__))

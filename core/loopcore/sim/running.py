@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from loopcore.errors import UsageError
 from loopcore.selection.discovery import BACKENDS
@@ -15,6 +15,42 @@ from loopcore.sim.numbered import restart_numbers
 from loopcore.sim.search import mixed
 from loopcore.sim.tape import Level, Strategy, Tape
 
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from loopcore.loop import EventLoop
+    from loopcore.sim.log import LogEntry
+
+    class MainHost(Protocol):
+        """The host on which the test itself runs."""
+
+        loop: EventLoop | None
+
+        def report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            """Record what the loop's exception handler receives."""
+
+    class World(Protocol):
+        """What running a simulation needs of its world. Its hosts and links are the machine's own."""
+
+        tape: Tape
+        loops: Loops
+        log: list[LogEntry]
+        errors: list[dict[str, Any]]
+        """The contexts that the exception handlers of the loops received."""
+        reached: Counter[str]
+        steps: int
+        refused: list[str]
+        limit_ns: int | None
+        verdict: Exception | None
+        """Why the thread that runs the simulation was interrupted, if that was not the user."""
+        main: MainHost
+
+        @property
+        def now(self) -> float: ...
+
+        def close(self) -> None: ...
+
+
 T = TypeVar("T")
 
 Main = Callable[[], Coroutine[Any, Any, T]]
@@ -23,11 +59,11 @@ Main = Callable[[], Coroutine[Any, Any, T]]
 class Machine(Protocol):
     """What a class of backends that simulate has besides the port."""
 
-    def new_world(self, tape: Tape, loops: Loops) -> Any:
+    def new_world(self, tape: Tape, loops: Loops) -> "World":
         """Return a new world whose choices come from `tape`, and whose hosts run loops of `loops`."""
         ...
 
-    def inside(self, world: Any) -> AbstractContextManager[None]:
+    def inside(self, world: "World") -> AbstractContextManager[None]:
         """Return a context manager: within it Python's functions are those of `world`."""
         ...
 
@@ -39,7 +75,7 @@ class Machine(Protocol):
 class Outcome:
     """How a simulation went: its tape, its log, and what the loops reported."""
 
-    def __init__(self, world: Any, result: Any, error: BaseException | None) -> None:
+    def __init__(self, world: "World", result: Any, error: BaseException | None) -> None:
         self.tape: Tape = world.tape
         self.log = [*world.log]  # without what the end of its loops still writes
         self.reported = world.errors
@@ -77,7 +113,7 @@ def simulate(main: Main[Any], tape: Tape, *, limit: float | None = 3600.0, backe
 
 
 @contextmanager
-def simulation(tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim") -> Iterator[Any]:
+def simulation(tape: Tape, *, limit: float | None = 3600.0, backend: str = "sim") -> Iterator["World"]:
     """Let the body of the `with` statement see a new world whose choices come from `tape`, instead of the system.
 
     The loops that the body makes (by asyncio.run and the like) are those of the world's main host. `limit` is in
@@ -166,7 +202,7 @@ def _machine(name: str) -> Machine:
     return machine
 
 
-def _run_main(world: Any, main: Main[Any]) -> tuple[Any, BaseException | None]:
+def _run_main(world: "World", main: Main[Any]) -> tuple[Any, BaseException | None]:
     try:
         loop = world.main.loop = world.loops.new()
         loop.set_exception_handler(world.main.report)

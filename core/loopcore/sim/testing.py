@@ -91,7 +91,7 @@ class SimulationPlugin:
         self._token = token
         self._level = level
         self._run: _Run | None = None
-        self._timeout: Any = None
+        self._timeout: object = None
         """Settings of the timer that pytest-timeout has started for the test, before its first schedule."""
         self._tests = self._refused = self._schedules = self._unsimulated = 0
         self._seconds = 0.0
@@ -136,7 +136,9 @@ class SimulationPlugin:
         return True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Keep the exception of a report that failed."""
         report = yield
         if self._run is not None and report.failed and call.excinfo is not None:
@@ -144,7 +146,7 @@ class SimulationPlugin:
         return report
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
-    def pytest_timeout_set_timer(self, settings: Any) -> Generator[None, Any, Any]:
+    def pytest_timeout_set_timer(self, settings: object) -> Generator[None, object, object]:
         """Let pytest-timeout start a timer of real time, for each schedule."""
         if self._run is None:
             self._timeout = settings
@@ -153,7 +155,7 @@ class SimulationPlugin:
             return (yield)
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
-    def pytest_timeout_cancel_timer(self) -> Generator[None, Any, Any]:
+    def pytest_timeout_cancel_timer(self) -> Generator[None, object, object]:
         """Let pytest-timeout stop its timer of real time."""
         if self._run is None:
             return (yield)
@@ -170,7 +172,7 @@ class SimulationPlugin:
             self._refused += counts["refused"]
             self._unsimulated += counts["unsimulated"]
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print what was run."""
         if self._tests:
             terminalreporter.line(

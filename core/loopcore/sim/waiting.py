@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from loopcore.sync import Mutex
 from loopcore.text import printable
 
+Future: TypeAlias = "asyncio.Future[Any]"
 Task: TypeAlias = "asyncio.Task[Any]"
 
 _DEEPEST: Final = 100  # coroutines, one in the next: more is recursion
@@ -98,7 +99,7 @@ class _Subject(NamedTuple):
 
     words: str
     subject: object
-    futures: tuple[Any, ...]
+    futures: tuple[Future, ...]
     relation: str
     name: str
     place: str
@@ -107,7 +108,7 @@ class _Subject(NamedTuple):
 class _Chain(NamedTuple):
     """The coroutines of a task with their frames, outermost first."""
 
-    coroutines: list[Any]
+    coroutines: list[object]
     frames: list[FrameType]
 
 
@@ -167,7 +168,7 @@ def _way_back(start: Task, edges: Mapping[Task, Sequence[Task]]) -> list[Task]:
     return []
 
 
-def _chain(coroutine: Any) -> _Chain:
+def _chain(coroutine: object) -> _Chain:
     chain = _Chain([], [])
     while coroutine is not None and len(chain.frames) < _DEEPEST and not asyncio.isfuture(coroutine):
         for frame_name, inner_name in (
@@ -209,7 +210,7 @@ def _subject_of(task: Task, chain: _Chain) -> _Subject | None:
     return _Subject("the future", waiter, (), "uses", _name_in(program, waiter), place)
 
 
-def _of_frame(frame: FrameType, frames: Sequence[FrameType]) -> tuple[str, object, tuple[Any, ...], str] | None:
+def _of_frame(frame: FrameType, frames: Sequence[FrameType]) -> tuple[str, object, tuple[Future, ...], str] | None:
     """Return words, object, futures and relation if `frame` is of a function that is known to wait."""
     names, function = frame.f_locals, frame.f_code.co_name
     subject = names.get("self")
@@ -233,7 +234,7 @@ def _of_frame(frame: FrameType, frames: Sequence[FrameType]) -> tuple[str, objec
     return None
 
 
-def _futures_behind(future: Any) -> Iterator[Any]:
+def _futures_behind(future: Future) -> Iterator[Any]:
     """Yield the tasks that complete `future`: itself, those of a gather, that of a shield."""
     if hasattr(future, "get_coro"):
         yield future

@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from loopcore.sim.log import LogEntry
 from loopcore.sim.report.messages import find_messages, hosts_of, label_of
 
-Event: TypeAlias = dict[str, Any]
+Event: TypeAlias = dict[str, object]
 _PROCESS: Final = 1
 
 
