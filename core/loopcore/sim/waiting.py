@@ -203,7 +203,7 @@ def _subject_of(task: Task, chain: _Chain) -> _Subject | None:
             words, subject, futures, relation = found
             return _Subject(words, subject, futures, relation, _name_in(program, subject), place)
     behind = tuple(_futures_behind(waiter))
-    if behind:
+    if behind or hasattr(waiter, "_children"):
         of_several = "a gather" if hasattr(waiter, "_children") else "a shield"
         words = _task_words(waiter) if hasattr(waiter, "get_coro") else of_several
         return _Subject(words, None, behind, "is not done", "", place)
@@ -238,7 +238,8 @@ def _futures_behind(future: Future) -> Iterator[Any]:
     """Yield the tasks that complete `future`: itself, those of a gather, that of a shield."""
     if hasattr(future, "get_coro"):
         yield future
-    yield from getattr(future, "_children", None) or ()
+    for child in getattr(future, "_children", None) or ():
+        yield from _futures_behind(child)
     for callback, *_ in getattr(future, "_callbacks", None) or ():
         if isinstance(callback, FunctionType) and callback.__name__ == "_outer_done_callback":  # of shield
             names = dict(zip(callback.__code__.co_freevars, callback.__closure__ or (), strict=True))

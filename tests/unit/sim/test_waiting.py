@@ -264,6 +264,22 @@ def test_tasks_awaited_together(loop: asyncio.AbstractEventLoop):
     ]
 
 
+def test_a_gather_of_gathers(loop: asyncio.AbstractEventLoop):
+    def start() -> dict[str, Program]:
+        bare = [loop.create_future() for _ in range(2)]
+
+        async def futures() -> None:
+            await asyncio.gather(asyncio.gather(*bare))
+
+        async def tasks() -> None:
+            inner = asyncio.get_running_loop().create_task(asyncio.sleep(1000), name="inner")
+            await asyncio.gather(asyncio.gather(inner, *bare), bare[0])
+
+        return {"A": futures(), "B": tasks()}
+
+    assert stalled(loop, start).splitlines() == ["A waits for a gather", "B waits for a gather: inner is not done"]
+
+
 def test_sockets_and_streams(loop: asyncio.AbstractEventLoop):
     with contextlib.ExitStack() as stack:
         here, _, raw, _ = (stack.enter_context(each) for _ in "ab" for each in socket.socketpair())
