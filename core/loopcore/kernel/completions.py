@@ -166,7 +166,7 @@ class Completions:
             _drop(operation, _UNFINISHED)
 
 
-def _drop(operation: Operation, result: Any) -> None:
+def _drop(operation: Operation, result: object) -> None:
     """Release an operation whose target will not run; `result` is its result, _UNFINISHED if it has none."""
     operation.target = None  # the target is a driver, which refers to the operation
     if operation.code == ACCEPT and isinstance(result, int):

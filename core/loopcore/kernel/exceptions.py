@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 STOP_IS_WRAPPED = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
 """Whether this Python's asyncio wraps a StopIteration set on a future (cpython#112182), rather than refusing it."""
@@ -22,7 +22,7 @@ def warn_of_old_throw() -> None:
         )
 
 
-def exception_to_throw(typ: Any, val: Any, tb: Any) -> BaseException:
+def exception_to_throw(typ: object, val: object, tb: object) -> BaseException:
     """Return the exception that `throw(typ, val, tb)` stands for. Raises TypeError if it stands for none."""
     if tb is not None and not isinstance(tb, TracebackType):
         raise TypeError("throw() third argument must be a traceback")
@@ -56,7 +56,7 @@ def stop_iteration_as_runtime_error(stop: StopIteration) -> BaseException:
     return error
 
 
-def bad_yield_error(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
+def bad_yield_error(task: object, loop: object, yielded: object) -> RuntimeError | None:
     """Return the error to throw into `task` of `loop` if it cannot wait for the object that it yielded, or None."""
     blocking = getattr(yielded, "_asyncio_future_blocking", None)
     if blocking is None:
@@ -86,14 +86,14 @@ _ZEROS: Final = {
 }
 
 
-def default_of_uninitialized(slots: tuple[str, ...]) -> Callable[[Any, str], Any]:
+def default_of_uninitialized(slots: tuple[str, ...]) -> Callable[[object, str], object]:
     """Return a `__getattr__` by which the slots of futures start as zero or None, as compiled attributes do.
 
     Interpreted only. `__del__` may read a slot at interpreter exit, when globals and imports are gone.
     """
     unset = dict.fromkeys(slots) | _ZEROS
 
-    def default(future: Any, name: str) -> Any:
+    def default(future: object, name: str) -> object:
         if name in unset:
             return unset[name]
         raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)

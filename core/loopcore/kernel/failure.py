@@ -1,9 +1,12 @@
 """How a task waits for a future: how it is notified of the end, and which exception it then raises."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel.formatting import drop_own_frames
 from loopcore.kernel.future import Future
+
+if TYPE_CHECKING:
+    import asyncio
 
 _FINISHED = 2
 
@@ -13,17 +16,17 @@ OWN_CLASSES: set[type] = {Future}
 _OWN_CLASSES = OWN_CLASSES
 
 
-def takes_waiters(future: Any) -> bool:
+def takes_waiters(future: Future) -> bool:
     """Return whether a task may be the waiter of a loopcore future: its class does not override `add_done_callback`."""
     return type(future) in _OWN_CLASSES or type(future).add_done_callback is Future.add_done_callback
 
 
-def has_own_result(future: Any) -> bool:
+def has_own_result(future: Future) -> bool:
     """Return whether the class of a loopcore future does not override `result`."""
     return type(future) in _OWN_CLASSES or type(future).result is Future.result
 
 
-def failure_of(waiter: Any) -> BaseException | None:
+def failure_of(waiter: "Future | asyncio.Future[Any]") -> BaseException | None:
     """Return the exception that a done future raises in its waiter, or None if it has a result."""
     if isinstance(waiter, Future) and has_own_result(waiter):
         # Not through `result()`, which would have to raise the exception.

@@ -7,9 +7,25 @@ reported; SystemExit and KeyboardInterrupt always propagate and end the run.
 import traceback
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopcore.log import logger
+
+if TYPE_CHECKING:
+    from loopcore.kernel.handle import HandleOwner
+
+    class Reported(Protocol):
+        """A future or a task, as the reports of its end read it."""
+
+        @property
+        def _loop(self) -> HandleOwner: ...
+
+        @property
+        def _exception(self) -> BaseException | None: ...
+
+        @property
+        def _source_traceback(self) -> traceback.StackSummary | None: ...
+
 
 FaultContext: TypeAlias = dict[str, Any]
 ExceptionHandler: TypeAlias = Callable[[Any, FaultContext], object]
@@ -24,7 +40,7 @@ _TRACEBACK_TITLES = {
 class FaultOwner(Protocol):
     """The loop as faults see it: it is passed to handlers, and a subclass may override its report."""
 
-    _current_handle: Any
+    _current_handle: object
 
     def default_exception_handler(self, context: FaultContext) -> None: ...
 
@@ -109,18 +125,18 @@ class Faults:
             logger.exception(failure)
 
 
-def report_unseen(future: Any) -> None:
+def report_unseen(future: "Reported") -> None:
     """Report the exception of a future that is destroyed without its exception having been retrieved."""
     message = f"{type(future).__name__} exception was never retrieved"
     _report_end(future, {"message": message, "exception": future._exception, "future": future})
 
 
-def report_destroyed(task: Any) -> None:
+def report_destroyed(task: "Reported") -> None:
     """Report a task that is destroyed before its coroutine has ended."""
     _report_end(task, {"task": task, "message": "Task was destroyed but it is pending!"})
 
 
-def _report_end(future: Any, context: FaultContext) -> None:
+def _report_end(future: "Reported", context: FaultContext) -> None:
     if future._source_traceback:
         context["source_traceback"] = future._source_traceback
     future._loop.call_exception_handler(context)

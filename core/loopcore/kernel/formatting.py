@@ -44,7 +44,7 @@ def drop_own_frames(exc: BaseException) -> None:
     exc.__traceback__ = trace
 
 
-def describe_callback(callback: Any, args: Any, debug: bool) -> str:
+def describe_callback(callback: object, args: Any, debug: bool) -> str:
     """Return `name(args) at file:line` for a callback, as far as these are known.
 
     Since Python 3.13 asyncio shows the arguments in debug mode only, and so does loopcore.
@@ -70,7 +70,7 @@ def describe_task(task: Any) -> str:
     return f"<{type(task).__name__} {' '.join(base_tasks._task_repr_info(task))}>"
 
 
-def task_stack(task: Any, limit: int | None) -> list[Any]:
+def task_stack(task: Any, limit: int | None) -> list[FrameType]:
     """Return the frames of a task's coroutine, or of the traceback it ended with."""
     return base_tasks._task_get_stack(task, limit)
 

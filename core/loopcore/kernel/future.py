@@ -16,7 +16,7 @@ from asyncio import CancelledError, InvalidStateError, events
 from collections.abc import Callable, Generator
 from contextvars import Context
 from types import GenericAlias, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from loopcore.kernel.exceptions import (
     default_of_uninitialized,
@@ -73,13 +73,14 @@ class Future(Runnable):
         "__dict__",
     )
 
-    def __init__(self, *, loop: Any = None) -> None:
+    def __init__(self, *, loop: asyncio.AbstractEventLoop | Scheduler | None = None) -> None:
         if INITIALIZED_ONCE and self._loop is not None:
             raise RuntimeError(f"{type(self).__name__} object is already initialized")
         if loop is None:
             loop = events.get_event_loop()
-        self._loop: Any = loop
-        self._scheduler: Any = loop if isinstance(loop, Scheduler) else None
+        self._loop: asyncio.AbstractEventLoop | Scheduler = loop
+        # None if the loop is of another kind.
+        self._scheduler: Scheduler = loop if isinstance(loop, Scheduler) else None  # type: ignore[assignment]
         self._status: int = _PENDING
         self._asyncio_future_blocking: bool = False
         self._log_traceback_flag: bool = False
@@ -92,12 +93,12 @@ class Future(Runnable):
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
         # The task of visible.py that programs see, until it is done; None for everything else.
-        self._public: Any = self._public
+        self._public: asyncio.Task[Any] | None = self._public
         if loop.get_debug():
             self._source_traceback = extract_stack()
 
     @classmethod
-    def __class_getitem__(cls, item: Any) -> GenericAlias:
+    def __class_getitem__(cls, item: object) -> GenericAlias:
         return GenericAlias(cls, item)
 
     @property  # type: ignore[misc]
@@ -127,7 +128,7 @@ class Future(Runnable):
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
 
-    def get_loop(self) -> Any:
+    def get_loop(self) -> asyncio.AbstractEventLoop | Scheduler:
         """Return the loop that the future belongs to. Raises RuntimeError if a subclass left out `__init__`."""
         self._check_initialized()
         return self._loop
@@ -222,7 +223,7 @@ class Future(Runnable):
         """
         self._set_exception(exception)
 
-    def _set_exception(self, exception: Any) -> None:
+    def _set_exception(self, exception: BaseException | type[BaseException]) -> None:
         self._check_change()
         if self._status != _PENDING:
             raise InvalidStateError(f"{self._state}: {self!r}")
@@ -319,7 +320,7 @@ class Future(Runnable):
             report_unseen(self)
 
 
-def as_public(future: Future) -> Any:
+def as_public(future: Future) -> "Future | asyncio.Task[Any]":
     """Return the object that programs know as this future."""
     return future if future._public is None else future._public
 
@@ -330,13 +331,13 @@ class FutureIterator:
     __slots__ = ("_future", "_asked")
 
     def __init__(self) -> None:
-        self._future: Any = None
+        self._future: Future | None = None
         self._asked: bool = False
 
     def __iter__(self) -> "FutureIterator":
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Future:
         future = self._future
         if future is None:
             raise StopIteration
@@ -351,11 +352,11 @@ class FutureIterator:
         stop_with(result)
         raise StopIteration
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: object) -> Future:
         """Continue; the value sent is ignored, as in asyncio."""
         return self.__next__()
 
-    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> NoReturn:
         """Raise an exception at the `await`; takes the deprecated three arguments, or a single one."""
         if val is not None or tb is not None:
             warn_of_old_throw()

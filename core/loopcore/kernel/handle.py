@@ -31,7 +31,7 @@ else:
     from loopcore._native.interpreter import call_in_context, copy_context, get_ident
 
 _SOON, _TIMER = SOON, TIMER
-_IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
+_IS_COROUTINE: object = getattr(asyncio.coroutines, "_is_coroutine", object())
 """The marker by which old libraries, and mocks, declare a function a coroutine function."""
 
 _THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
@@ -86,7 +86,7 @@ class Handle(Runnable):
     def _source(self) -> int:
         return _SOON
 
-    def _work(self) -> Any:
+    def _work(self) -> object:
         return self._callback
 
     def _discard(self) -> None:
@@ -193,7 +193,7 @@ class ThreadSafeHandle(Handle):
         while self._runner not in (0, get_ident()):
             sleep(WAIT_FOR_RUNNER)
 
-    def _work(self) -> Any:
+    def _work(self) -> object:
         with cython.critical_section(self):  # another thread may clear it
             return self._callback
 

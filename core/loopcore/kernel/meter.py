@@ -67,7 +67,7 @@ class Measured(Protocol):
     def _note_observers(self) -> None:
         """Adopt what the sampler wants now."""
 
-    def _note_slow(self, runnable: Any, seconds: float) -> None:
+    def _note_slow(self, runnable: Runnable, seconds: float) -> None:
         """Report a slow callback."""
 
     def _stop_measuring(self, sampler: "CallbackSampler") -> None:

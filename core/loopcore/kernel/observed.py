@@ -119,7 +119,7 @@ def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
     del runnable, shown  # a live traceback would pin this frame, and through it the callback
 
 
-def _describe(shown: Any) -> str:
+def _describe(shown: object) -> str:
     """Return the name of a callback for asyncio's warning: its handle, or the task whose step it is."""
     try:
         owner = getattr(getattr(shown, "_callback", None), "__self__", None)
@@ -235,7 +235,7 @@ def _run_work_of(loop: "Scheduler", phase: str) -> int:
 # The wait
 
 
-def wait_observed(loop: "Scheduler", timeout: float) -> list[Any]:
+def wait_observed(loop: "Scheduler", timeout: float) -> list[tuple[Any, ...]]:
     """Wait between the hooks of the poll phase, for less time if a policy asks for it."""
     if timeout != 0.0 and loop._policy is not None and loop.probes.owner("loopcore_poll_timeout") is not None:
         timeout = _recheck_timeout(loop, _ask_timeout(loop, timeout))
@@ -265,7 +265,7 @@ def _recheck_timeout(loop: "Scheduler", timeout: float) -> float:
     return sooner if timeout < 0.0 or 0.0 <= sooner < timeout else timeout
 
 
-def _wait_measured(loop: "Scheduler", timeout: float) -> list[Any]:
+def _wait_measured(loop: "Scheduler", timeout: float) -> list[tuple[Any, ...]]:
     if loop._observers.wants & _WAIT_BEGINS:
         loop._observers.report(_WAIT_BEGINS, None, timeout != 0.0)
     events = loop._poller.wait(timeout)

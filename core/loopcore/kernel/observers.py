@@ -4,7 +4,7 @@ The observers of a loop are those that its plugins have made (`loopcore_make_obs
 loop test `wants` before they describe an event, so that an event that no observer wants costs nothing else.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loopcore.errors import UsageError
 from loopcore.hooks.observer import POSTED, Observer
@@ -15,6 +15,10 @@ try:
     import cython
 except ImportError:
     from loopcore import _cython as cython
+
+if TYPE_CHECKING:
+    from loopcore.kernel.runnable import Runnable
+    from loopcore.kernel.scheduler import Scheduler
 
 _POSTED = POSTED  # compiled, a C integer
 
@@ -33,7 +37,7 @@ class Observers:
         self._of_posts: tuple[Observer, ...] = ()  # those that want POSTED: read by other threads
         self._probes: Probes = probes
 
-    def update(self, loop: Any) -> None:
+    def update(self, loop: "Scheduler") -> None:
         """Create the observers of new plugins, and drop those of plugins that were removed."""
         made = []
         for plugin, make in self._probes.observer_makers:
@@ -65,26 +69,26 @@ class Observers:
             wants |= observer.wants
         self.wants = wants  # at once, for other threads
 
-    def report(self, event: int, what: Any, number: int) -> None:
+    def report(self, event: int, what: "Runnable | None", number: int) -> None:
         """Tell the observers that want it of an event. One that fails is removed."""
         if self._sole is not None:
             self._tell(self._sole, event, what, number)
         else:
             self._tell_all(event, what, number)
 
-    def report_posted(self, what: Any) -> None:
+    def report_posted(self, what: "Runnable") -> None:
         """`report` POSTED in another thread than the loop's, which may change its observers meanwhile."""
         with cython.critical_section(self):
             observers = self._of_posts
         for observer in observers:
             self._tell(observer, _POSTED, what, 0)
 
-    def _tell_all(self, event: int, what: Any, number: int) -> None:
+    def _tell_all(self, event: int, what: "Runnable | None", number: int) -> None:
         for observer in self._present:
             if observer.wants & event:
                 self._tell(observer, event, what, number)
 
-    def _tell(self, observer: Observer, event: int, what: Any, number: int) -> None:
+    def _tell(self, observer: Observer, event: int, what: "Runnable | None", number: int) -> None:
         observer.tell(event, what, number)
         if observer.failure is not None:
             self._remove(observer)
@@ -104,7 +108,7 @@ class Observers:
         own_logger.error("a measurement failed: %r raised", failed, exc_info=error)
 
 
-def _checked(made: Any) -> Observer | None:
+def _checked(made: object) -> Observer | None:
     if isinstance(made, Observer) and not getattr(made, "wants", 0):
         raise UsageError(f"{made!r} wants no events: call Observer.__init__, with the events or without")
     if made is None or isinstance(made, Observer):

@@ -41,13 +41,13 @@ class OwnTasks(ClassTasks):
     def __init__(self) -> None:
         ClassTasks.__init__(self, Future, Task)
 
-    def make_future(self, loop: Any) -> Any:
+    def make_future(self, loop: Scheduler) -> Any:
         scheduler: Scheduler = loop
         if scheduler._slow_path_flags:
             return Future(loop=loop)
         return make_future(scheduler)
 
-    def make_task(self, loop: Any, coro: Coroutine[Any, Any, Any], name: Any, context: Context | None) -> Any:
+    def make_task(self, loop: Scheduler, coro: Coroutine[Any, Any, Any], name: object, context: Context | None) -> Any:
         if _VISIBLE:
             return make_visible_task(loop, coro, name, context)
         return make_task(loop, coro, name, context)

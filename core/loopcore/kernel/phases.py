@@ -20,7 +20,7 @@ PHASES: Final = (IDLE, PREPARE, POLL, PENDING, IO, CHECK, TIMERS, CLOSE)
 OPEN_PHASES: Final = (IDLE, PREPARE, CHECK)
 """The phases to which a program can add callbacks."""
 
-NO_EVENTS: Final[list[Any]] = []
+NO_EVENTS: Final[list[tuple[Any, ...]]] = []
 """The events of a tick that did not wait; never changed."""
 
 

@@ -4,7 +4,7 @@ The probes decide which plugin owns a policy; here the policies are called, and 
 removed. A loop with such a policy is observed (loopcore.kernel.observed).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.order import Allowance, OrderedQueue
@@ -113,6 +113,6 @@ class PendingPolicy:
     def _release_order(self, loop: "Scheduler") -> None:
         order, self._order = self._order, None
         if order is not None:
-            back: list[Any] = order.take_back()
+            back: list[Runnable] = order.take_back()
             for runnable in back + loop._ready.take():  # which may include entries that arrived just now
                 loop._ready.push(runnable)

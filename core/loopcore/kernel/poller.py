@@ -83,7 +83,7 @@ class Poller:
         """Have the next tick poll, whatever work it has."""
         self._skipped = _MANY_TICKS
 
-    def wait(self, timeout: float) -> list[Any]:
+    def wait(self, timeout: float) -> list[tuple[Any, ...]]:
         """Wait for events for at most `timeout` seconds, without limit if it is negative."""
         self._was_idle = timeout != 0.0
         self.readiness.changed = False  # before the wait: a signal handler may register a descriptor in it

@@ -18,6 +18,7 @@ from loopcore.log import plugin_logger
 
 if TYPE_CHECKING:
     from loopcore.kernel.plugins import Call, Calls, Plugins
+    from loopcore.kernel.scheduler import Scheduler
 
 
 class Probes:
@@ -38,7 +39,7 @@ class Probes:
     """The implementations of `loopcore_make_observer`."""
 
     def __init__(self) -> None:
-        self._loop: Callable[[], Any] = _no_loop
+        self._loop: Callable[[], Scheduler | None] = _no_loop
         self.failures: dict[str, int] = {}
         """How often each plugin (by name) was removed because it raised."""
         self._lock = threading.RLock()
@@ -49,11 +50,11 @@ class Probes:
         self._lock = threading.RLock()
 
     @property
-    def loop(self) -> Any:
+    def loop(self) -> "Scheduler | None":
         """The loop that owns these probes, notified when the set of plugins changes; None before there is one."""
         return self._loop()
 
-    def belong_to(self, loop: Any) -> None:
+    def belong_to(self, loop: "Scheduler") -> None:
         """Become the probes of `loop`. The reference is weak, because the loop refers to its probes."""
         self._loop = weakref.ref(loop)
 
@@ -118,14 +119,14 @@ class Probes:
                 self._plugins.reorder(names)
                 self._resolve(self._plugins)
 
-    def cold(self, hook: str, **arguments: Any) -> None:
+    def cold(self, hook: str, **arguments: object) -> None:
         """Call a cold hook; `arguments` are those of its spec."""
         if self._plugins is None:
             return
         for plugin, call in self._plugins.calls(hook, tuple(arguments)):
             self._call(hook, plugin, call, tuple(arguments.values()))
 
-    def fire(self, hook: str, *arguments: Any) -> None:
+    def fire(self, hook: str, *arguments: object) -> None:
         """Call a tick or hot hook; `arguments` are those of its spec, in order."""
         for plugin, call in self._resolved[hook]:
             self._call(hook, plugin, call, arguments)
@@ -135,7 +136,7 @@ class Probes:
         owned = self._policies.get(hook)
         return None if owned is None else owned[0]
 
-    def ask(self, hook: str, *arguments: Any, convert: Callable[[Any], Any] | None = None) -> Any:
+    def ask(self, hook: str, *arguments: object, convert: Callable[[Any], Any] | None = None) -> Any:
         """Return the decision of a policy hook's owner, after `convert`; None without an owner, or if either raises."""
         owned = self._policies.get(hook)
         if owned is None:
@@ -155,7 +156,7 @@ class Probes:
             return []
         return [call for owner, call in self._plugins.calls(hook, ("loop", "plugin")) if owner is plugin]
 
-    def _call(self, hook: str, plugin: object, call: "Call", arguments: tuple[Any, ...]) -> None:
+    def _call(self, hook: str, plugin: object, call: "Call", arguments: tuple[object, ...]) -> None:
         try:
             call(*arguments)
         except (SystemExit, KeyboardInterrupt):

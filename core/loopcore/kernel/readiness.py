@@ -18,10 +18,13 @@ docs/adr/0008-readiness-closing-and-reentrant-calls.md
 """
 
 import weakref
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.ports.interest import READ, WRITE
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
 
 SWEEPS_KEPT: Final = 5
 """How many sweeps a registration is kept for. A woken task resumes it in the next tick; a task that awaits
@@ -130,7 +133,7 @@ class Readiness:
 
     # Kept registrations
 
-    def keep_reader(self, fd: int, owner: Any, drained: bool) -> bool:
+    def keep_reader(self, fd: int, owner: "HasFileno", drained: bool) -> bool:
         """Stop watching `fd` for reading, as `clear_reader`, but keep the registration for `owner`.
 
         `drained` says that there is nothing to read now. If this returns True, `sweep` has to be called until it
@@ -156,14 +159,14 @@ class Readiness:
         entry._kept_sweep = self._sweeps
         return len(self._kept) == 1
 
-    def is_drained(self, owner: Any) -> bool:
+    def is_drained(self, owner: "HasFileno") -> bool:
         """Return whether a registration is kept for the socket `owner` whose reader had read all there was."""
         if not self._kept:
             return False
         entry = self._table.get(owner.fileno())
         return entry is not None and entry._kept == _DRAINED and entry._owner() is owner
 
-    def resume_reader(self, fd: int, owner: Any, runnable: Runnable) -> bool:
+    def resume_reader(self, fd: int, owner: "HasFileno", runnable: Runnable) -> bool:
         """Run `runnable` whenever `fd` is readable, by the registration kept for `owner`; False if there is none."""
         entry = self._table.get(fd)
         if entry is None or not entry._kept or entry._owner() is not owner:

@@ -18,10 +18,13 @@ from asyncio import tasks as asyncio_tasks
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from loopcore.kernel.flags import HAS_GIL
+
+if TYPE_CHECKING:
+    from loopcore.kernel.task import Task
 
 _IN_INTERPRETER = sys.version_info >= (3, 14)
 _DIRECT = not _IN_INTERPRETER and HAS_GIL
@@ -42,7 +45,7 @@ def next_number() -> int:
     return next(_numbers)
 
 
-def enter_task(loop: Any, task: Any) -> Any:
+def enter_task(loop: object, task: object) -> Any:
     """Make `task` the current one of `loop`; return the previous one, or None."""
     if not _DIRECT:
         return _swap_current_task(loop, task)
@@ -54,7 +57,7 @@ def enter_task(loop: Any, task: Any) -> Any:
     return previous
 
 
-def leave_task(loop: Any, previous: Any) -> None:
+def leave_task(loop: object, previous: object) -> None:
     """Restore the task that `enter_task` returned."""
     if not _DIRECT:
         try:
@@ -69,12 +72,12 @@ def leave_task(loop: Any, previous: Any) -> None:
         _running[loop] = previous
 
 
-def link(awaited: Any, task: Any) -> None:
+def link(awaited: object, task: object) -> None:
     """Let the call graph show that `task` waits for `awaited`; from Python 3.14 on."""
     _add_to_awaited_by(awaited, task)
 
 
-def unlink(awaited: Any, task: Any) -> None:
+def unlink(awaited: object, task: object) -> None:
     """Undo `link`."""
     _discard_from_awaited_by(awaited, task)
 
@@ -99,7 +102,7 @@ def as_running_loop(loop: Any) -> Iterator[None]:
             enter_task(host, task)
 
 
-def enlist(task: Any) -> None:
+def enlist(task: "Task") -> None:
     """Make `task` visible to `asyncio.all_tasks`, by a weak reference.
 
     Not if it is the step of an `asyncio.Task` (`_has_public`), which the interpreter has listed.
@@ -116,7 +119,7 @@ def enlist(task: Any) -> None:
         task._registration = 1
 
 
-def delist(task: Any) -> None:
+def delist(task: "Task") -> None:
     """Undo `enlist`."""
     if _DIRECT:
         _known.data.discard(task._registration)
@@ -138,11 +141,11 @@ def delist_elsewhere(task: Any) -> None:
 class TaskSetView(set[Any]):
     """The weak references of asyncio's set of tasks, followed by one to each task of loopcore's list."""
 
-    def __init__(self, references: set[Any], listed: Callable[[], list[Any]]) -> None:
+    def __init__(self, references: set[Any], listed: "Callable[[], list[Task]]") -> None:
         set.__init__(self, references)
         self._listed = listed
 
-    def own(self) -> list[Any]:
+    def own(self) -> "list[Task]":
         """Return the tasks of the list, except those being destroyed, which have no loop any more."""
         return [task for task in self._listed() if task._loop is not None]
 
@@ -156,6 +159,6 @@ class TaskSetView(set[Any]):
         return set.__contains__(self, reference) or any(task is reference() for task in self.own())
 
 
-def show_tasks(listed: Callable[[], list[Any]]) -> None:
+def show_tasks(listed: "Callable[[], list[Task]]") -> None:
     """Make iterations over asyncio's set of tasks include the tasks that `listed` returns."""
     _known.data = TaskSetView(_known.data, listed)

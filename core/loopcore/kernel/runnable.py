@@ -9,10 +9,13 @@ method would first be looked up in that dict. Python classes may define `_run` a
 an arbitrary Runnable calls `run`.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from loopcore.hooks.observer import Entry
 from loopcore.hooks.sources import IO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _IO = IO
 _RUN: Final = "_run"
@@ -28,16 +31,16 @@ class Runnable(Entry):
 
         Reports its own failures; only SystemExit and KeyboardInterrupt may leave it, and end the run.
         """
-        method: Any = None if _IS_NAMED else getattr(type(self), _RUN, None)
+        method: "Callable[[Runnable], object] | None" = None if _IS_NAMED else getattr(type(self), _RUN, None)
         if method is None:
             raise NotImplementedError
         method(self)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         # A copy would be a second task of the same coroutine, or a second future that never ends.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
-    def _as_public(self) -> Any:
+    def _as_public(self) -> object:
         """Return the object that programs and hooks know as this one."""
         return self
 
@@ -48,7 +51,7 @@ class Runnable(Entry):
     def _discard(self) -> None:
         """Drop what this holds until it runs: the loop is closed, so it never runs."""
 
-    def _takes_note(self, result: Any) -> bool:
+    def _takes_note(self, result: object) -> bool:
         """Note the result of a Send, before callbacks run in this tick; return whether this object needs a turn."""
         return True
 

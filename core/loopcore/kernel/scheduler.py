@@ -14,7 +14,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.hooks import observer
 from loopcore.hooks.sources import READY, SOURCES, THREADSAFE
@@ -156,11 +156,11 @@ class Scheduler:
         self._immediates: list[Handle] = []
         self._flushes: ReadyQueue = ReadyQueue()
         self._closing: list[Closeable] = []
-        self._events: list[Any] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
-        self._deferred_events: list[Any] | None = None  # events for the next tick, which then does not poll
+        self._events: list[tuple[Any, ...]] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
+        self._deferred_events: list[tuple[Any, ...]] | None = None  # for the next tick, which then does not poll
         self._due: list[TimerHandle] = []
         self._source: int = _READY
-        self._current_handle: Any = None
+        self._current_handle: object = None
         """The callback that runs now, while it is observed. Debug mode's reports say where it was created."""
         self.probes.belong_to(self)
         if probes is not None and probes.plugins():
@@ -178,7 +178,7 @@ class Scheduler:
         self._flushes = ReadyQueue()
         self._observers = Observers.__new__(Observers)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         # `copy.deepcopy` of an object that refers to a future gets here, and would copy descriptors, which have one
         # owner.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
@@ -367,7 +367,7 @@ class Scheduler:
         return self._tasks.make_future(self)  # type: ignore[no-any-return]
 
     def create_task(
-        self, coro: Coroutine[Any, Any, T], *, name: Any = None, context: Context | None = None, **kwargs: Any
+        self, coro: Coroutine[Any, Any, T], *, name: object = None, context: Context | None = None, **kwargs: Any
     ) -> asyncio.Task[T]:
         """Return a new task that runs `coro`, made by the task factory if there is one.
 
@@ -378,7 +378,9 @@ class Scheduler:
             return self._create_by_rule(coro, name, context, kwargs)  # type: ignore[no-any-return]
         return self._tasks.make_task(self, coro, name, context)  # type: ignore[no-any-return]
 
-    def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
+    def _create_by_rule(
+        self, coro: Coroutine[Any, Any, Any], name: object, context: Context | None, options: dict[str, Any]
+    ) -> Any:
         self._check_closed()
         self._check_thread()
         self._empty_inbox_while_idle()
@@ -607,13 +609,13 @@ class Scheduler:
             self._events = begin_tick(self)
             self._finish_tick()
 
-    def poll_events(self) -> Sequence[Any]:
+    def poll_events(self) -> Sequence[tuple[Any, ...]]:
         """Run the phases idle, prepare and poll; return the events of the wait, which must go to `process_events`."""
         self._check_initialized()
         with as_running_loop(self):
             return begin_tick(self)  # type: ignore[no-any-return]
 
-    def process_events(self, events: Sequence[Any]) -> None:
+    def process_events(self, events: Sequence[tuple[Any, ...]]) -> None:
         """Take the events that `poll_events` returned; after this the work of the tick is fixed."""
         self._events = events if isinstance(events, list) else (list(events) or _NO_EVENTS)
 
@@ -634,7 +636,7 @@ class Scheduler:
             run_phase_callbacks(self, phases.IDLE)
             run_phase_callbacks(self, phases.PREPARE)
 
-    def _wait(self, timeout: float) -> list[Any]:
+    def _wait(self, timeout: float) -> list[tuple[Any, ...]]:
         if self._tick_observed or self._observers.wants & _WAITS:
             return wait_observed(self, timeout)  # type: ignore[no-any-return]
         return self._poller.wait(timeout)
@@ -683,7 +685,7 @@ class Scheduler:
         sampler.pause()
         sampler.close()
 
-    def _note_slow(self, runnable: Any, seconds: float) -> None:
+    def _note_slow(self, runnable: Runnable, seconds: float) -> None:
         if not self._slow_path_flags & _DEBUG:  # which has reported it
             self.probes.cold("loopcore_slow_callback", loop=self, runnable=runnable, seconds=seconds)
 

@@ -14,7 +14,7 @@ import sys
 from asyncio import CancelledError
 from collections.abc import Coroutine, Generator
 from contextvars import Context
-from types import CoroutineType
+from types import CoroutineType, FrameType
 from typing import Any
 
 from loopcore.hooks import observer
@@ -84,8 +84,8 @@ class Task(Future):
         self,
         coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any],
         *,
-        loop: Any = None,
-        name: Any = None,
+        loop: asyncio.AbstractEventLoop | Scheduler | None = None,
+        name: object = None,
         context: Context | None = None,
         eager_start: bool = False,
     ) -> None:
@@ -113,7 +113,7 @@ class Task(Future):
             self._scheduler._stats.tasks_created += 1
         self._announce("loopcore_task_spawned")
         try:
-            if eager_start and self._loop.is_running():
+            if eager_start and self._loop.is_running():  # type: ignore[union-attr]
                 self._start_eagerly()
             else:
                 self._schedule_step()
@@ -144,7 +144,7 @@ class Task(Future):
         """Set the name; any object is converted to a string."""
         self._name = str(value)
 
-    def get_stack(self, *, limit: int | None = None) -> list[Any]:
+    def get_stack(self, *, limit: int | None = None) -> list[FrameType]:
         """Return the frames where the coroutine is suspended, or of the traceback it ended with; oldest first."""
         return task_stack(self, limit)
 
@@ -152,11 +152,11 @@ class Task(Future):
         """Print what `get_stack` returns, to stderr or `file`."""
         print_task_stack(self, limit, file)
 
-    def set_result(self, result: Any) -> None:
+    def set_result(self, result: object) -> None:
         """Not for tasks: their coroutine sets the result. Raises RuntimeError."""
         raise RuntimeError("Task does not support set_result operation")
 
-    def set_exception(self, exception: Any) -> None:
+    def set_exception(self, exception: object) -> None:
         """Not for tasks: their coroutine sets the exception. Raises RuntimeError."""
         raise RuntimeError("Task does not support set_exception operation")
 
@@ -199,7 +199,7 @@ class Task(Future):
         self._step(self._context)
         del self
 
-    def _as_public(self) -> Any:
+    def _as_public(self) -> object:
         return as_public(self)
 
     def _source(self) -> int:
@@ -207,7 +207,7 @@ class Task(Future):
 
     # For observers
 
-    def _work(self) -> Any:
+    def _work(self) -> object:
         return self._coro
 
     def _get_label(self) -> int:
@@ -226,7 +226,7 @@ class Task(Future):
     def _is_new(self) -> bool:
         return self._fut_waiter is None
 
-    def _given_name(self) -> Any:
+    def _given_name(self) -> str | None:
         return self._name
 
     def _discard(self) -> None:
@@ -240,7 +240,7 @@ class Task(Future):
         else:
             self._loop.call_soon(self._wakeup, None, context=self._context)
 
-    def _wakeup(self, future: Any) -> None:
+    def _wakeup(self, future: "Future | asyncio.Future[Any] | None") -> None:
         # For callers that enter the context themselves: `call_soon` of any loop, futures that are not loopcore's.
         self._announce("loopcore_task_step_begin")
         try:
@@ -303,7 +303,7 @@ class Task(Future):
         finally:
             del self, thrown, outcome
 
-    def _wait_for(self, yielded: Any) -> int:
+    def _wait_for(self, yielded: object) -> int:
         if isinstance(yielded, Future) and self._scheduler is not None and takes_waiters(yielded):
             future = yielded
             if future._asyncio_future_blocking and future._loop is self._loop and future is not self:
@@ -314,14 +314,14 @@ class Task(Future):
         self._wait_for_other(yielded)
         return 0
 
-    def _suspend_on(self, future: Any) -> None:
+    def _suspend_on(self, future: "Future | asyncio.Future[Any]") -> None:
         self._fut_waiter = future
         if self._public is not None:
             self._link(future)
         if self._must_cancel and future.cancel(self._cancel_message):
             self._must_cancel = False
 
-    def _link(self, future: Any) -> None:
+    def _link(self, future: "Future | asyncio.Future[Any]") -> None:
         # For the call graph, which has tasks and asyncio's futures.
         if not isinstance(future, Future):
             link(future, self._public)
@@ -387,7 +387,7 @@ class Task(Future):
         if self._scheduler is not None and self._scheduler._observers.wants & event:
             self._scheduler._observers.report(event, self, _TASK)
 
-    def _announce_woken(self, future: Any) -> None:
+    def _announce_woken(self, future: "Future | asyncio.Future[Any] | None") -> None:
         woken_by = as_public(future) if isinstance(future, Future) else future
         self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(self), woken_by)
 
@@ -419,7 +419,9 @@ class Task(Future):
             delist(self)  # the list holds no reference
 
 
-def make_step(loop: Scheduler, coro: Any, context: Context, task: Any, name: Any) -> Task:
+def make_step(
+    loop: Scheduler, coro: Coroutine[Any, Any, Any], context: Context, task: "asyncio.Task[Any]", name: object
+) -> Task:
     """Make the Task that runs the coroutine of `task`, one of visible.py."""
     step: Task = Task.__new__(Task)
     step._loop = step._scheduler = loop  # the other attributes are already zero or None
@@ -435,7 +437,7 @@ def make_step(loop: Scheduler, coro: Any, context: Context, task: Any, name: Any
     return step
 
 
-def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) -> Task:
+def make_task(loop: Scheduler, coro: Coroutine[Any, Any, Any], name: object, context: Context | None) -> Task:
     """Make a Task as its constructor does outside debug mode, without the cost of that call."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")

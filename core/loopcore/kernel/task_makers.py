@@ -4,9 +4,12 @@ The loop has one, and asks it; so the loop does not depend on the classes. `OwnT
 makes loopcore's, a ClassTasks those of any two classes, for example asyncio's.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
 
 
 class ClassTasks:
@@ -14,14 +17,16 @@ class ClassTasks:
 
     __slots__ = ("future_class", "task_class")
 
-    def __init__(self, future_class: Any, task_class: Any) -> None:
-        self.future_class: Any = future_class
-        self.task_class: Any = task_class
+    def __init__(self, future_class: Callable[..., Any], task_class: Callable[..., Any]) -> None:
+        self.future_class: Callable[..., Any] = future_class
+        self.task_class: Callable[..., Any] = task_class
 
-    def make_future(self, loop: Any) -> Any:
+    def make_future(self, loop: "Scheduler") -> Any:
         """Return a new pending future of `loop`."""
         return self.future_class(loop=loop)
 
-    def make_task(self, loop: Any, coro: Coroutine[Any, Any, Any], name: Any, context: Context | None) -> Any:
+    def make_task(
+        self, loop: "Scheduler", coro: Coroutine[Any, Any, Any], name: object, context: Context | None
+    ) -> Any:
         """Return a new task of `loop` that runs `coro`."""
         return self.task_class(coro, loop=loop, name=name, context=context)

@@ -45,7 +45,7 @@ _PHASE, _FLUSH = sources.PHASE, sources.FLUSH
 # Idle, prepare, poll
 
 
-def begin_tick(loop: "Scheduler") -> list[Any]:
+def begin_tick(loop: "Scheduler") -> list[tuple[Any, ...]]:
     """Run the phases idle, prepare and poll; return the events of the wait."""
     if loop._tick_observed or loop._has_phase_callbacks:
         loop._run_first_phases()
@@ -90,7 +90,7 @@ def time_to_deadline(loop: "Scheduler") -> float:
     return min(max(deadline - loop._clock.now(), 0.0), LONGEST_WAIT)
 
 
-def poll(loop: "Scheduler", timeout: float) -> list[Any]:
+def poll(loop: "Scheduler", timeout: float) -> list[tuple[Any, ...]]:
     """Wait for events, and collect them and the timers that are due; nothing is run."""
     loop._waiting = True  # for other threads; an interruption leaves it set until the next wait, which is soon
     events = loop._wait(timeout)
@@ -188,7 +188,7 @@ def run_ready(loop: "Scheduler", fd: int, bits: int, tick: int) -> int:
     return count
 
 
-def defer_events(loop: "Scheduler", events: list[Any], position: int, tick: int) -> int:
+def defer_events(loop: "Scheduler", events: list[tuple[Any, ...]], position: int, tick: int) -> int:
     """Defer the events behind `position` to the next tick, except those for the program's own callbacks.
 
     Sockets tolerate an event that is no longer true, the program's callbacks need not. Those run now.
@@ -208,7 +208,7 @@ def defer_events(loop: "Scheduler", events: list[Any], position: int, tick: int)
     return count
 
 
-def run_completions(loop: "Scheduler", events: list[Any]) -> int:
+def run_completions(loop: "Scheduler", events: list[tuple[Any, ...]]) -> int:
     """Dispatch the completions of the wait."""
     tick = loop._readiness.tick
     count = position = 0

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task
@@ -36,10 +36,17 @@ else:
     from loopcore.kernel.future import as_public
     from loopcore.kernel.task import make_step
 
-    def begin(task: "Task", coro: Any, name: Any, context: Context | None) -> None:
+    def begin(
+        task: "Task", coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any], name: Any, context: Context | None
+    ) -> None:
         AsyncioTask.__init__(task, coro, loop=_NOWHERE, name=name, context=context)
         AsyncioTask._log_destroy_pending.__set__(task, False)
 
+
+if TYPE_CHECKING:
+    from traceback import StackSummary
+
+    from loopcore.kernel.scheduler import Scheduler
 
 IN_USE = sys.version_info >= (3, 14) and asyncio.Task is not asyncio.tasks._PyTask
 """Whether tasks are made of these classes; elsewhere (PyPy has no `asyncio.Task` in C) a step is all there is."""
@@ -54,7 +61,7 @@ class Nowhere:
         """Return False: the step keeps where the task was created."""
         return False
 
-    def call_soon(self, callback: Any, context: Any = None) -> None:
+    def call_soon(self, callback: object, context: object = None) -> None:
         """Forget the first step of asyncio's."""
 
 
@@ -72,15 +79,15 @@ class Task(AsyncioTask):  # type: ignore[misc]
         self,
         coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any],
         *,
-        loop: Any = None,
-        name: Any = None,
+        loop: "asyncio.AbstractEventLoop | Scheduler | None" = None,
+        name: object = None,
         context: Context | None = None,
         eager_start: bool = False,
     ) -> None:
         if context is not None:
             check_context(context)
         begin(self, coro, name, context)
-        self._step: Any = Step.__new__(Step)
+        self._step: Step = Step.__new__(Step)
         self._step._public = self
         self._step._name = None if name is None else str(name)
         try:
@@ -174,7 +181,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
         return error
 
     @property
-    def _callbacks(self) -> Any:
+    def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
         return self._step._callbacks
 
     @property
@@ -192,7 +199,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
         return requests
 
     @property
-    def _source_traceback(self) -> Any:
+    def _source_traceback(self) -> "StackSummary | None":
         return self._step._source_traceback
 
     @property
@@ -233,10 +240,10 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     # Waiting for it, and its end
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Generator[Any, None, Any]:
         return iter(self._step) if type(self) is Task else wait_for(self)
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, Any]:
         return iter(self._step) if type(self) is Task else wait_for(self)
 
     def __repr__(self) -> str:
@@ -244,7 +251,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     def __del__(self) -> None:
         try:
-            step = self._step
+            step: Step | None = self._step
         except AttributeError:
             step = None  # interpreted
         if step is None:
@@ -260,7 +267,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
             step._has_public = False
 
 
-def wait_for(task: Any) -> Generator[Any, None, Any]:
+def wait_for(task: Task) -> Generator[Any, None, Any]:
     """Wait for a task of a program's class, which may override what a waiter calls: `cancel`, `result`."""
     if not task.done():
         task._asyncio_future_blocking = True
@@ -270,7 +277,7 @@ def wait_for(task: Any) -> Generator[Any, None, Any]:
     return task.result()
 
 
-def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Task:
+def make_task(loop: "Scheduler", coro: Coroutine[Any, Any, Any], name: object, context: Context | None) -> Task:
     """Make a Task as its constructor does outside debug mode, without the cost of that call."""
     if context is not None:
         check_context(context)
