@@ -5,7 +5,19 @@ from contextvars import Context, copy_context
 from threading import get_ident
 from time import monotonic, monotonic_ns
 from types import MethodType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+
+    class Stepped(Protocol):
+        """A task, as `advance` uses it."""
+
+        _how: int
+
+        @property
+        def _coro(self) -> Any:
+            """The coroutine."""
+
 
 __all__ = [
     "advance",
@@ -44,7 +56,7 @@ def call_in_context(context: Context, callback: Callable[..., object], args: tup
     return None
 
 
-def advance(task: Any, thrown: BaseException | None, context: Context | None) -> Any:
+def advance(task: "Stepped", thrown: BaseException | None, context: Context | None) -> Any:
     """Run the coroutine of `task` to its next suspension: throw `thrown` into it, or send None.
 
     It runs in `context`, or in the current one if that is None. `task._how` says what is returned: what the coroutine
@@ -66,12 +78,12 @@ def advance(task: Any, thrown: BaseException | None, context: Context | None) ->
         del coro, step, value, task, thrown, context  # a traceback keeps this frame
 
 
-def stop_with(value: Any) -> None:
+def stop_with(value: object) -> None:
     """Raise StopIteration with `value`. A bare `raise StopIteration` has to follow, for the compiled build."""
     raise StopIteration(value)
 
 
-def is_method(method: Any, function: Any, owner: Any) -> bool:
+def is_method(method: object, function: object, owner: object) -> bool:
     """Return whether `method` is `function` bound to `owner`, and not to an object that `owner` stands for."""
     return type(method) is MethodType and method.__func__ is function and method.__self__ is owner
 

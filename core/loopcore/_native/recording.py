@@ -2,7 +2,10 @@
 
 import time
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 def counter() -> int:
@@ -15,12 +18,12 @@ def thread_cpu_ns() -> int:
     return time.thread_time_ns()
 
 
-def words(buffer: Any) -> Any:
+def words(buffer: "WriteableBuffer") -> memoryview:
     """Return a writable buffer as words of 64 bits. The caller keeps it alive and does not resize it."""
     return memoryview(buffer).cast("B").cast("Q")
 
 
-def address_of_code(what: Any) -> int:
+def address_of_code(what: object) -> int:
     """Return a number that stands for the code that a callback runs while that code is kept alive.
 
     0 for anything but a Python function, a method or a type; in C not for a function in C, either.

@@ -9,7 +9,10 @@ Thread: any.
 
 import os
 import socket
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
 """Buffers that one `send_many` passes at most."""
@@ -31,7 +34,7 @@ def receive(sock: socket.socket, fd: int, size: int, is_pipe: bool) -> bytes | N
         return None
 
 
-def receive_into(sock: socket.socket, fd: int, buffer: Any) -> int:
+def receive_into(sock: socket.socket, fd: int, buffer: "WriteableBuffer") -> int:
     """Fill `buffer` and return the number of bytes; 0 is the end of the stream, -1 "not now"."""
     try:
         return sock.recv_into(buffer)
@@ -50,7 +53,7 @@ def receive_behind(sock: socket.socket, fd: int, size: int, unread: bytearray) -
     return len(received)
 
 
-def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
+def copy_into(buffer: "WriteableBuffer", data: bytes | memoryview, position: int) -> int:
     """Copy `data` from `position` on into `buffer`, as much as fits; return the number of bytes."""
     with memoryview(buffer) as whole, whole.cast("B") as target:
         count = min(len(target), len(data) - position)
@@ -101,7 +104,7 @@ def receive_internet(sock: socket.socket, fd: int) -> tuple[bytes, Any] | None:
         return None
 
 
-def send_connected(sock: socket.socket, fd: int, item: Any) -> int:
+def send_connected(sock: socket.socket, fd: int, item: "ReadableBuffer") -> int:
     """Send the bytes-like `item` to the socket's connected peer; 0 means that the kernel has no room for it now."""
     try:
         sock.send(item)
@@ -110,7 +113,7 @@ def send_connected(sock: socket.socket, fd: int, item: Any) -> int:
     return 1
 
 
-def send_internet(sock: socket.socket, fd: int, family: int, item: Any, address: Any) -> int:
+def send_internet(sock: socket.socket, fd: int, family: int, item: "ReadableBuffer", address: Any) -> int:
     """Send the bytes-like `item` to `address`; return as `send_connected`. `family` is the socket's."""
     try:
         sock.sendto(item, address)

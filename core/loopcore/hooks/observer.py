@@ -59,7 +59,7 @@ class Entry:
 
     __slots__ = ()
 
-    def _work(self) -> Any:
+    def _work(self) -> object:
         """Return whose code runs: a coroutine, a callback, or the class of a protocol."""
         return type(self)
 
@@ -78,7 +78,7 @@ class Entry:
         """Return whether the task, which was just queued, has never waited for a future."""
         return False
 
-    def _given_name(self) -> Any:
+    def _given_name(self) -> str | None:
         """Return the name that the program gave to the task when it made it, or None."""
         return None
 

@@ -1,7 +1,10 @@
 """The clock that timers use."""
 
 import time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from loopcore.ports.completion import Backend
 
 
 class Clock(Protocol):
@@ -25,7 +28,7 @@ class MonotonicClock:
     now = staticmethod(time.monotonic)
 
 
-def clock_of(backend: Any) -> Clock:
+def clock_of(backend: "Backend") -> Clock:
     """Return the clock that `backend`, of either port, has as its attribute `clock`, else CLOCK_MONOTONIC.
 
     A backend has one only if its waits are not measured in real seconds: `sim` has the clock of its simulated host.

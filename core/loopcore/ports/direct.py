@@ -7,7 +7,14 @@ this base class does nothing. docs/adr/0003 has the measurements.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+
+    class Waiting(Protocol):
+        """A port, as the loop waits in it."""
+
+        def wait(self, timeout: float | None, /) -> Sequence[tuple[Any, ...]]: ...
 
 
 class DirectPort:
@@ -22,12 +29,12 @@ class DirectPort:
     `loopcore/_native/recording.h`. Only a wait that released the GIL sets it, and only if the
     backend can tell."""
 
-    def wait(self, timeout: float | None) -> Sequence[Any]:
+    def wait(self, timeout: float | None) -> Sequence[tuple[Any, ...]]:
         """Wait for at most `timeout` seconds, as in the port. The backend must override it: NotImplementedError."""
         raise NotImplementedError(f"{type(self).__name__} is a port without wait()")
 
 
-def wait_in(port: Any, timeout: float | None) -> Any:
+def wait_in(port: "Waiting", timeout: float | None) -> Sequence[tuple[Any, ...]]:
     """Wait in a port: compiled, through a pointer if it is a DirectPort."""
     if isinstance(port, DirectPort):
         direct: DirectPort = port

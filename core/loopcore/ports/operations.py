@@ -28,7 +28,10 @@ be submitted again. Thread: the loop's own.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 ACCEPT: Final = 0
 CONNECT: Final = 1
@@ -155,9 +158,9 @@ class SendTo(Operation):
 
     __slots__ = ("buffer", "address")
 
-    def __init__(self, fd: int, buffer: Any, address: Any, target: Any = None) -> None:
+    def __init__(self, fd: int, buffer: "ReadableBuffer", address: Any, target: Any = None) -> None:
         Operation.__init__(self, SEND_TO, fd, target)
-        self.buffer: Any = buffer
+        self.buffer: ReadableBuffer = buffer
         self.address: Any = address
 
 
