@@ -13,7 +13,7 @@ Thread: the loop's own.
 
 import warnings
 from collections.abc import Generator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from loopcore.kernel.exceptions import exception_to_throw
 from loopcore.kernel.future import Future
@@ -27,6 +27,9 @@ if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import stop_with
 else:
     from loopcore._native.interpreter import stop_with
+
+if TYPE_CHECKING:
+    import asyncio
 
 _CALLER: Final = 1 if cython.compiled else 2
 """The stack level of the code that drops an object, seen from `__del__`: a compiled one has no frame."""
@@ -65,7 +68,7 @@ class StreamCall:
     def _retire(self) -> None:
         """Drop all references after returning a result."""
 
-    def _wait_for(self, future: Any) -> None:
+    def _wait_for(self, future: "asyncio.Future[Any] | None") -> None:
         """Have `_advance` called again when `future` is done; None means in the next tick."""
         self._state = _WAITING
         self._future = future
@@ -117,13 +120,13 @@ class StreamCall:
         stop_with(result)
         raise StopIteration
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: object) -> Any:
         """Run to the next wait, or to the end and raise StopIteration with the result."""
         if value is not None and self._state == _NEW:
             raise TypeError("can't send non-None value to a just-started coroutine")
         return self.__next__()
 
-    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> NoReturn:
         """End with an exception: the awaited future has failed, or the task was cancelled."""
         error = exception_to_throw(typ, val, tb)
         self.close()

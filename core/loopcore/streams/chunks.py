@@ -9,7 +9,10 @@ Sizes and positions are in bytes, positions counted from the first unread byte. 
 """
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 SMALL = 2048
 """Pieces up to this size are copied into a common bytearray."""
@@ -23,10 +26,10 @@ class Chunks:
     def __init__(self) -> None:
         self.size: int = 0
         """How many bytes are unread."""
-        self._head: Any = b""
+        self._head: bytes | bytearray = b""
         self._start: int = 0
         """How many bytes of `_head` were taken already."""
-        self._rest: Any = None
+        self._rest: deque[bytes | bytearray] | None = None
         """The chunks after `_head`, in a deque; None if there are none."""
 
     def append(self, data: bytes) -> None:
@@ -51,7 +54,7 @@ class Chunks:
         else:
             self._add_chunk(bytearray(data))
 
-    def _add_chunk(self, chunk: Any) -> None:
+    def _add_chunk(self, chunk: bytes | bytearray) -> None:
         if self._rest is None:
             self._rest = deque()
         self._rest.append(chunk)
@@ -106,7 +109,7 @@ class Chunks:
         """Remove and return everything."""
         return self.take(self.size)
 
-    def find(self, wanted: Any, offset: int) -> int:
+    def find(self, wanted: "ReadableBuffer", offset: int) -> int:
         """Return the first position of `wanted`, a bytes-like object, at or after `offset`; -1 if there is none."""
         if self._rest is not None:
             self._gather()
@@ -120,7 +123,7 @@ class Chunks:
             del gathered[: self._start]
         else:
             gathered = bytearray(memoryview(gathered)[self._start :])
-        for chunk in self._rest:
+        for chunk in self._rest:  # type: ignore[union-attr]
             gathered += chunk
         self._head = gathered
         self._start = 0

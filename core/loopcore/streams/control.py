@@ -4,7 +4,6 @@ Thread: the loop's own.
 """
 
 import asyncio
-from typing import Any
 
 from loopcore.log import logger
 
@@ -14,12 +13,12 @@ class WriteControl:
 
     __slots__ = ("_loop", "_paused", "_connection_lost", "_drain_waiters")
 
-    def __init__(self, loop: Any = None) -> None:
-        self._loop: Any = asyncio.get_event_loop() if loop is None else loop
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop: asyncio.AbstractEventLoop = asyncio.get_event_loop() if loop is None else loop
         self._paused: bool = False
         self._connection_lost: bool = False
         # Most connections are never paused, so the list is created for the first call that has to wait.
-        self._drain_waiters: list[Any] | None = None
+        self._drain_waiters: list[asyncio.Future[None]] | None = None
 
     def pause_writing(self) -> None:
         """Make `drain` wait from now on."""
@@ -51,7 +50,7 @@ class WriteControl:
             else:
                 waiter.set_exception(exc)
 
-    def _begin_waiting(self) -> Any:
+    def _begin_waiting(self) -> "asyncio.Future[None] | None":
         """Return a future for one call of `drain`; None if there is nothing to wait for."""
         if self._connection_lost:
             raise ConnectionResetError("Connection lost")
@@ -63,7 +62,7 @@ class WriteControl:
         self._drain_waiters.append(waiter)
         return waiter
 
-    def _leave_waiting(self, waiter: Any) -> None:
+    def _leave_waiting(self, waiter: "asyncio.Future[None]") -> None:
         if self._drain_waiters is not None:
             self._drain_waiters.remove(waiter)
 

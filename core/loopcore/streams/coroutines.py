@@ -7,6 +7,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from loopcore.streams.reader import StreamReader
     from loopcore.streams.writer import StreamWriter
 
@@ -31,7 +33,7 @@ async def drain_over(writer: "StreamWriter") -> None:
     await writer._protocol._drain_helper()
 
 
-async def upgrade(writer: "StreamWriter", sslcontext: Any, options: dict[str, Any]) -> None:
+async def upgrade(writer: "StreamWriter", sslcontext: "SSLContext", options: dict[str, Any]) -> None:
     """Put TLS between `writer` and its transport; `options` are those of `loop.start_tls`."""
     protocol = writer._protocol
     await writer.drain()

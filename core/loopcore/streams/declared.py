@@ -8,7 +8,7 @@ tests/typed/test_streams.py compares it with the classes.
 import asyncio
 from collections.abc import Awaitable, Callable
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -42,6 +42,6 @@ class StreamReaderProtocol(asyncio.StreamReaderProtocol):
         self,
         stream_reader: asyncio.StreamReader,
         client_connected_cb: Callable[[StreamReader, StreamWriter], Awaitable[None] | None] | None = None,
-        loop: Any = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         raise NotImplementedError

@@ -9,11 +9,15 @@ Thread: the loop's own. Sizes are in bytes.
 
 import asyncio
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.formatting import extract_stack
 from loopcore.kernel.future import Future
 from loopcore.streams.chunks import Chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from traceback import StackSummary
 
 DEFAULT_LIMIT: Final = 2**16
 """The default limit of a reader: the longest line, and half of the unread bytes at which the transport is paused."""
@@ -38,12 +42,12 @@ class Intake:
         "_source_traceback",
     )
 
-    def __init__(self, limit: int = DEFAULT_LIMIT, loop: Any = None) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, loop: asyncio.AbstractEventLoop | None = None) -> None:
         if limit <= 0:
             raise ValueError("Limit cannot be <= 0")
         if loop is None:
             loop = asyncio.get_event_loop()
-        self._loop: Any = loop
+        self._loop: asyncio.AbstractEventLoop = loop
         self._limit: int = int(min(limit, LARGEST_LIMIT))
         self._chunks: Chunks = Chunks()
         self._needed: int = 0
@@ -53,8 +57,8 @@ class Intake:
         self._waiter: Any = None
         self._exception: BaseException | None = None
         self._transport: Any = None
-        self._make_future: Any = loop.create_future  # bound once; every wait calls it
-        self._source_traceback: Any = extract_stack() if loop.get_debug() else None
+        self._make_future: Callable[[], asyncio.Future[None]] = loop.create_future  # bound once; every wait calls it
+        self._source_traceback: StackSummary | None = extract_stack() if loop.get_debug() else None
 
     @property
     def _buffer(self) -> "Unread":
@@ -96,7 +100,7 @@ class Intake:
         elif not waiter.done():
             waiter.set_result(None)
 
-    def _wait(self, name: str, needed: int) -> Any:
+    def _wait(self, name: str, needed: int) -> "asyncio.Future[None]":
         """Return a future that is done when `needed` bytes are unread, or nothing more will come.
 
         Raises RuntimeError if another call waits already; `name` is the name of this one.
@@ -111,7 +115,7 @@ class Intake:
         self._waiter = future
         return future
 
-    def _leave(self, future: Any) -> None:
+    def _leave(self, future: "asyncio.Future[None]") -> None:
         """Stop waiting with `future`, which `_wait` returned."""
         if self._waiter is future:
             self._waiter = None

@@ -72,14 +72,18 @@ async def start_unix_server(
     return server
 
 
-def _client_protocol(limit: int, loop: Any) -> StreamReaderProtocol:
+def _client_protocol(limit: int, loop: asyncio.AbstractEventLoop) -> StreamReaderProtocol:
     return StreamReaderProtocol(StreamReader(limit, loop), loop=loop)
 
 
-def _server_protocol(client_connected_cb: ClientConnected, limit: int, loop: Any) -> StreamReaderProtocol:
+def _server_protocol(
+    client_connected_cb: ClientConnected, limit: int, loop: asyncio.AbstractEventLoop
+) -> StreamReaderProtocol:
     return StreamReaderProtocol(StreamReader(limit, loop), client_connected_cb, loop)
 
 
-def _ends(transport: Any, protocol: Any, loop: Any) -> tuple[StreamReader, StreamWriter]:
+def _ends(
+    transport: asyncio.WriteTransport, protocol: Any, loop: asyncio.AbstractEventLoop
+) -> tuple[StreamReader, StreamWriter]:
     reader: StreamReader = protocol._stream_reader
     return reader, StreamWriter(transport, protocol, reader, loop)

@@ -6,6 +6,7 @@ Thread: the loop's own.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -43,14 +44,19 @@ class StreamReaderProtocol(WriteControl):
         "__dict__",
     )
 
-    def __init__(self, stream_reader: Any, client_connected_cb: Any = None, loop: Any = None) -> None:
+    def __init__(
+        self,
+        stream_reader: "StreamReader | asyncio.StreamReader | None",
+        client_connected_cb: Callable[..., object] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         WriteControl.__init__(self, loop)
         self._reader: Any = stream_reader
         # The same object if it can be fed directly: a subclass, or a reader of asyncio's, is fed through its methods.
         self._intake: Intake | None = stream_reader if type(stream_reader) is StreamReader else None
-        self._transport: Any = None
-        self._task: Any = None
-        self._client_connected_cb: Any = client_connected_cb
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._client_connected_cb: Callable[..., object] | None = client_connected_cb
         self._over_ssl: bool = False
         self._lost_by: BaseException | None = None
         # Created on first use: most programs wait for it at the end, few before.
@@ -73,7 +79,7 @@ class StreamReaderProtocol(WriteControl):
 
     # Called by a transport
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """Pass the transport to the reader, and the connection to the server's callback."""
         self._note_transport(transport)
         reader = self._reader
@@ -123,16 +129,16 @@ class StreamReaderProtocol(WriteControl):
 
     # Called by a StreamWriter
 
-    def _replace_transport(self, transport: Any) -> None:
+    def _replace_transport(self, transport: asyncio.Transport) -> None:
         self._note_transport(transport)
         if self._reader is not None:
             self._reader._transport = transport  # which it pauses
 
-    def _note_transport(self, transport: Any) -> None:
+    def _note_transport(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._over_ssl = transport.get_extra_info("sslcontext") is not None
 
-    def _get_close_waiter(self, writer: Any) -> Any:
+    def _get_close_waiter(self, writer: object) -> Any:
         if self._close_waiter is None:
             self._close_waiter = self._loop.create_future()
             if self._connection_lost:
@@ -150,7 +156,7 @@ class StreamReaderProtocol(WriteControl):
             waiter.exception()  # no warning if it is never retrieved
 
 
-def end_handler(loop: Any, transport: Any, task: Any) -> None:
+def end_handler(loop: asyncio.AbstractEventLoop, transport: asyncio.BaseTransport, task: "asyncio.Task[Any]") -> None:
     """Close the connection that `task` handled if the task was cancelled or failed; report a failure."""
     if task.cancelled():
         transport.close()
@@ -160,7 +166,7 @@ def end_handler(loop: Any, transport: Any, task: Any) -> None:
         report_handler(loop, transport, exc)
 
 
-def report_handler(loop: Any, transport: Any, exc: BaseException) -> None:
+def report_handler(loop: asyncio.AbstractEventLoop, transport: asyncio.BaseTransport, exc: BaseException) -> None:
     """Report what a server's callback, or its task, has raised, and close the connection."""
     context = {"message": "Unhandled exception in client_connected_cb", "exception": exc, "transport": transport}
     loop.call_exception_handler(context)

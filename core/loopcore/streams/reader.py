@@ -9,7 +9,7 @@ Thread: the loop's own. Sizes are in bytes.
 import asyncio
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.streams.coroutines import read_until_incomplete
 from loopcore.streams.intake import DEFAULT_LIMIT, Intake
@@ -25,6 +25,9 @@ if cython.compiled:
     from cython.cimports.loopcore.streams.reading import new_read, new_readexactly
 else:
     from loopcore.streams.reading import new_read, new_readexactly
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class StreamReader(Intake):
@@ -85,7 +88,9 @@ class StreamReader(Intake):
             call = read_until_incomplete(self, n) if n > 0 else new_readexactly(self, -1)
         return call
 
-    def readuntil(self, separator: Any = NEWLINE) -> Coroutine[Any, Any, bytes]:
+    def readuntil(
+        self, separator: "ReadableBuffer | tuple[ReadableBuffer, ...]" = NEWLINE
+    ) -> Coroutine[Any, Any, bytes]:
         """Return the bytes up to and including `separator`. Of a tuple of separators, the one that ends first counts.
 
         Raises asyncio.IncompleteReadError, which holds the bytes received, if the end comes first;
@@ -120,7 +125,7 @@ class StreamReader(Intake):
 
     # Feeding
 
-    def feed_data(self, data: Any) -> None:
+    def feed_data(self, data: "ReadableBuffer") -> None:
         """Add bytes to the buffer. Raises AssertionError after `feed_eof`."""
         assert not self._eof, "feed_data after feed_eof"
         if not data:
@@ -136,7 +141,7 @@ class StreamReader(Intake):
         if self._waiter is not None:
             self._wake()
 
-    def set_exception(self, exc: Any) -> None:
+    def set_exception(self, exc: BaseException) -> None:
         """Make the waiting call, and all later calls, raise `exc`."""
         self._exception = exc
         waiter = self._waiter
@@ -145,7 +150,7 @@ class StreamReader(Intake):
             if not waiter.done():
                 waiter.set_exception(exc)
 
-    def set_transport(self, transport: Any) -> None:
+    def set_transport(self, transport: asyncio.BaseTransport) -> None:
         """Pause and resume this transport according to the amount of unread data. May be called only once."""
         assert self._transport is None, "Transport already set"
         self._transport = transport

@@ -8,10 +8,13 @@ Thread: the loop's own. Counts and offsets are in bytes.
 
 import sys
 from asyncio import IncompleteReadError, LimitOverrunError
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from loopcore.streams.calls import StreamCall
 from loopcore.streams.intake import Intake
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 NEWLINE: Final = b"\n"
 FOUND_BEYOND: Final = "Separator is found, but chunk is longer than limit"
@@ -101,7 +104,7 @@ class ReadUntil(Reading):
 
     __slots__ = ("_separators", "_shortest", "_longest", "_offset")
 
-    def __init__(self, intake: Intake, separators: Any) -> None:
+    def __init__(self, intake: Intake, separators: "ReadableBuffer | tuple[ReadableBuffer, ...]") -> None:
         Reading.__init__(self, intake)
         self._separators: Any = separators
         self._shortest: int = 0
@@ -164,15 +167,15 @@ class ReadUntil(Reading):
         self._shortest = length
         return True
 
-    def _taken(self) -> Any:
+    def _taken(self) -> bytes:
         if self._offset > self._intake._limit:
             return self._overrun(FOUND_BEYOND, self._offset)
         return self._intake._take(self._offset + self._shortest)
 
-    def _overrun(self, message: str, consumed: int) -> Any:
+    def _overrun(self, message: str, consumed: int) -> NoReturn:
         raise LimitOverrunError(message, consumed)
 
-    def _ended(self, rest: bytes) -> Any:
+    def _ended(self, rest: bytes) -> bytes:
         raise IncompleteReadError(rest, None)
 
 
@@ -184,7 +187,7 @@ class ReadLine(ReadUntil):
     def _describe(self) -> str:
         return "StreamReader.readline"
 
-    def _overrun(self, message: str, consumed: int) -> Any:
+    def _overrun(self, message: str, consumed: int) -> NoReturn:
         intake = self._intake
         chunks = intake._chunks
         # Drop the line; all of it if its end has been received.
@@ -192,7 +195,7 @@ class ReadLine(ReadUntil):
         intake._resume()
         raise ValueError(message)
 
-    def _ended(self, rest: bytes) -> Any:
+    def _ended(self, rest: bytes) -> bytes:
         return rest
 
 
@@ -204,17 +207,17 @@ class NextLine(ReadLine):
     def _describe(self) -> str:
         return "StreamReader.__anext__"
 
-    def _ended(self, rest: bytes) -> Any:
+    def _ended(self, rest: bytes) -> bytes:
         if not rest:
             raise StopAsyncIteration
         return rest
 
 
-def new_read(intake: Intake, count: int) -> Any:
+def new_read(intake: Intake, count: int) -> Read:
     """Return `Read(intake, count)`. Compiled, raises OverflowError for a large count before it makes an object."""
     return Read(intake, count)
 
 
-def new_readexactly(intake: Intake, count: int) -> Any:
+def new_readexactly(intake: Intake, count: int) -> ReadExactly:
     """Return `ReadExactly(intake, count)`, as `new_read`."""
     return ReadExactly(intake, count)

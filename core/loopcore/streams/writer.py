@@ -9,7 +9,7 @@ Thread: the loop's own.
 import asyncio
 import warnings
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.streams.calls import StreamCall
 from loopcore.streams.control import WriteControl
@@ -24,6 +24,11 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.streams.writer import give_instance_dicts
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from loopcore.streams.reader import StreamReader
 
 _OPEN = 0  # the state of an open transport
 
@@ -42,11 +47,17 @@ class StreamWriter:
 
     __slots__ = ("_transport", "_protocol", "_reader", "_loop", "__weakref__", "__dict__")
 
-    def __init__(self, transport: Any, protocol: Any, reader: Any, loop: Any) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        protocol: Any,
+        reader: "asyncio.StreamReader | StreamReader | None",
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         assert reader is None or isinstance(reader, asyncio.StreamReader)
-        self._transport: Any = transport
+        self._transport: asyncio.Transport = transport
         self._protocol: Any = protocol
-        self._reader: Any = reader
+        self._reader: "asyncio.StreamReader | StreamReader | None" = reader
         self._loop: Any = loop
 
     @property  # type: ignore[misc]
@@ -110,7 +121,7 @@ class StreamWriter:
 
     def start_tls(
         self,
-        sslcontext: Any,
+        sslcontext: "SSLContext",
         *,
         server_hostname: str | None = None,
         ssl_handshake_timeout: float | None = None,
@@ -124,7 +135,7 @@ class StreamWriter:
         }
         return upgrade(self, sslcontext, options)
 
-    def _failure(self) -> Any:
+    def _failure(self) -> BaseException | None:
         """Return the reader's exception, or None."""
         reader = self._reader
         if isinstance(reader, Intake):

@@ -1,8 +1,13 @@
 """Admission: waiting for one of a number of permits, such as the turn at a mutex or a slot for a blocking call."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter
+
+if TYPE_CHECKING:
+    from threading import RLock
+
+    from loopcore.sync.binding import LoopBinding
 
 
 class Admission(Subject):
@@ -14,7 +19,7 @@ class Admission(Subject):
 
     __slots__ = ("permits",)
 
-    def __init__(self, lock: Any, permits: Permits) -> None:
+    def __init__(self, lock: "RLock | LoopBinding", permits: Permits) -> None:
         super().__init__(lock)
         self.permits = permits
 

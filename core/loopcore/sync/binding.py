@@ -7,7 +7,10 @@ wrong program fails at its first run, and not only under load.
 
 import sys
 from asyncio import AbstractEventLoop, _get_running_loop
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _running_loop = _get_running_loop
 _OWN = ("loopcore.", "asyncio.")
@@ -27,7 +30,7 @@ class LoopBinding:
         """What the object is called in an error."""
         self._remedy: str = remedy
         """What to do about the error."""
-        self._loop: Any = None
+        self._loop: AbstractEventLoop | None = None
         self._place: str = ""
 
     def check(self) -> None:
@@ -45,7 +48,7 @@ class LoopBinding:
     def _meet(self, loop: "AbstractEventLoop | None") -> None:
         bound = self._loop
         if loop is None:
-            if bound.is_running():
+            if bound.is_running():  # type: ignore[union-attr]  # a loop, as it is another than `loop`
                 self._refuse("without a running loop")
         elif bound is None or bound.is_closed():
             self._loop = loop
@@ -62,7 +65,7 @@ class LoopBinding:
 
 def caller() -> str:
     """Return `file:line` of the innermost frame that is neither loopcore's nor asyncio's."""
-    frame: Any = sys._getframe(0)
+    frame: "FrameType" = sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -5,10 +5,15 @@ receiving takes that permit and the value, and gives the room back. Values are r
 """
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.sync.errors import Closed
 from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter
+
+if TYPE_CHECKING:
+    from threading import RLock
+
+    from loopcore.sync.binding import LoopBinding
 
 _PENDING = PENDING
 
@@ -52,10 +57,10 @@ class Queue(Subject):
 
     __slots__ = ("capacity", "values", "room", "present", "senders", "receivers")
 
-    def __init__(self, capacity: int, lock: Any) -> None:
+    def __init__(self, capacity: int, lock: "RLock | LoopBinding") -> None:
         super().__init__(lock)
         self.capacity: int = capacity
-        self.values: Any = deque()
+        self.values: deque[Any] = deque()
         self.room: Permits = Permits(capacity)
         self.present: Permits = Permits(0)
         self.senders: int = 1

@@ -62,6 +62,6 @@ async def _within(awaitable: Awaitable[T], timeout: float | None) -> T:
         return await awaitable
 
 
-def _close(awaitable: Any) -> None:
+def _close(awaitable: object) -> None:
     if asyncio.iscoroutine(awaitable):
         awaitable.close()

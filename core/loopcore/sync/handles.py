@@ -5,9 +5,14 @@ import warnings
 from collections.abc import Callable
 from operator import index
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from loopcore.sync.errors import Closed
+
+if TYPE_CHECKING:
+    from threading import RLock
+
+    from loopcore.sync.binding import LoopBinding
 
 
 class Handle:
@@ -15,8 +20,8 @@ class Handle:
 
     __slots__ = ("__weakref__", "_awaited", "_lock", "_release")
 
-    def __init__(self, lock: Any, release: Callable[[], object], awaited: Callable[[], int]) -> None:
-        self._lock: Any = lock
+    def __init__(self, lock: "RLock | LoopBinding", release: Callable[[], object], awaited: Callable[[], int]) -> None:
+        self._lock: RLock | LoopBinding = lock
         self._release: Callable[[], object] | None = release
         self._awaited = awaited
 
@@ -47,7 +52,7 @@ class Handle:
     ) -> None:
         self.close()
 
-    def __del__(self, _warn: Any = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., object] = warnings.warn) -> None:
         # Only a warning: this may run in any thread, and a channel without a lock must not be touched from it.
         if getattr(self, "_release", None) is not None and self._awaited():
             _warn(f"{self!r} was dropped without close() while a task waits for it", ResourceWarning, source=self)

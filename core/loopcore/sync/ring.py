@@ -9,10 +9,15 @@ A full ring overwrites its oldest value (`lag`), makes senders wait (`wait`) or 
 values: nothing has to be counted while the reader sleeps.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.sync.errors import Closed, Lagged
 from loopcore.sync.waiting import PENDING, Crowd, Permits, Subject, Waiter
+
+if TYPE_CHECKING:
+    from threading import RLock
+
+    from loopcore.sync.binding import LoopBinding
 
 _PENDING = PENDING
 
@@ -41,7 +46,7 @@ class Ring(Subject):
         "_due",
     )
 
-    def __init__(self, capacity: int, policy: int, lock: Any) -> None:
+    def __init__(self, capacity: int, policy: int, lock: "RLock | LoopBinding") -> None:
         super().__init__(lock)
         self.capacity: int = capacity
         self.policy: int = policy

@@ -1,9 +1,14 @@
 """A slot for one value: the implementation of `loopcore.sync.watch` and `loopcore.sync.oneshot`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.sync.errors import Closed
 from loopcore.sync.waiting import PENDING, Crowd, Subject, Waiter
+
+if TYPE_CHECKING:
+    from threading import RLock
+
+    from loopcore.sync.binding import LoopBinding
 
 _PENDING = PENDING
 
@@ -13,7 +18,7 @@ class Slot:
 
     __slots__ = ("lock", "value", "version", "senders", "receivers", "crowd")
 
-    def __init__(self, value: Any, lock: Any) -> None:
+    def __init__(self, value: Any, lock: "RLock | LoopBinding") -> None:
         self.lock = lock
         self.value = value
         self.version: int = 0

@@ -23,7 +23,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from loopcore.kernel.exceptions import exception_to_throw
 from loopcore.sync.binding import LoopBinding
@@ -56,8 +56,8 @@ class Waiter:
     def __init__(self, lock: "RLock | LoopBinding", loop: AbstractEventLoop, future: "Future[None]") -> None:
         self.granted: bool = False
         """Whether the value or permit that it waits for is reserved for it."""
-        self._loop: Any = loop
-        self._future: Any = future
+        self._loop: AbstractEventLoop = loop
+        self._future: Future[None] = future
         self._across_threads: bool = not isinstance(lock, LoopBinding)
 
     def wait_for(self, future: "Future[None]") -> None:
@@ -101,7 +101,7 @@ class Subject:
     __slots__ = ("lock",)
 
     def __init__(self, lock: "RLock | LoopBinding") -> None:
-        self.lock: Any = lock
+        self.lock: RLock | LoopBinding = lock
 
     def attempt(self, argument: Any) -> Any:
         """Perform the operation now and return its result, or return PENDING if it has to wait."""
@@ -149,11 +149,11 @@ class Operation:
         stop_with(outcome)
         raise StopIteration
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: object) -> Any:
         """Resume; called by tasks. `value` is ignored."""
         return self.__next__()
 
-    def throw(self, kind: Any, value: Any = None, traceback: "TracebackType | None" = None) -> Any:
+    def throw(self, kind: Any, value: Any = None, traceback: "TracebackType | None" = None) -> NoReturn:
         """Give up, and raise the error in the waiting task. Called by tasks that are cancelled."""
         error = exception_to_throw(kind, value, traceback)
         self.close()
@@ -197,7 +197,7 @@ class Operation:
         with lock:
             return self._advance()
 
-    def _suspension(self) -> Any:
+    def _suspension(self) -> "Future[None]":
         """Return the future, marked so that the task waits for it."""
         future = self._waiter._future  # type: ignore[union-attr]
         future._asyncio_future_blocking = True
@@ -280,7 +280,7 @@ class Crowd:
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: Any = {}
+        self._waiters: dict[Waiter, None] = {}
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -322,7 +322,8 @@ class Permits:
     def __init__(self, free: int) -> None:
         self.free: int = free
         """How many are neither taken nor reserved; 0 while any waiter waits."""
-        self._waiters: Any = OrderedDict()  # a queue with removal from the middle in constant time
+        # A queue with removal from the middle in constant time.
+        self._waiters: OrderedDict[Waiter, None] = OrderedDict()
 
     def waiting(self) -> int:
         """Return how many waiters there are, not counting those with a reserved permit."""
