@@ -356,7 +356,7 @@ class FutureIterator:
         """Continue; the value sent is ignored, as in asyncio."""
         return self.__next__()
 
-    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> NoReturn:
+    def throw(self, typ: object, val: object = None, tb: object = None) -> NoReturn:
         """Raise an exception at the `await`; takes the deprecated three arguments, or a single one."""
         if val is not None or tb is not None:
             warn_of_old_throw()

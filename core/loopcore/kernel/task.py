@@ -15,7 +15,7 @@ from asyncio import CancelledError
 from collections.abc import Coroutine, Generator
 from contextvars import Context
 from types import CoroutineType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore.hooks import observer
 from loopcore.hooks.sources import TASK
@@ -46,6 +46,9 @@ else:
     from loopcore.kernel.failure import failure_of, takes_waiters
     from loopcore.kernel.future import as_public
     from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, link, next_number, unlink
+
+if TYPE_CHECKING:
+    from weakref import ref
 
 _PENDING = 0
 _CANCELLED = 1
@@ -92,13 +95,13 @@ class Task(Future):
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
         self._has_public: bool = self._public is not None  # if so, the task that programs see reports its end
-        self._registration: Any = self._registration or 0  # from an earlier `__init__`
+        self._registration: int | ref[Task] = self._registration or 0  # from an earlier `__init__`
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         if context is not None:
             check_context(context)
         self._log_destroy_pending = True
-        self._coro: Any = coro
+        self._coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None = coro
         self._context: Context = copy_context() if context is None else context
         self._name: str | None = None if name is None else str(name)
         self._number: int = next_number() if name is None and self._public is None else 0
@@ -126,7 +129,7 @@ class Task(Future):
 
     # Public attributes
 
-    def get_coro(self) -> Any:
+    def get_coro(self) -> Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None:
         """Return the coroutine, or None if an eager task has finished it."""
         return self._coro
 

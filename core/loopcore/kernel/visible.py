@@ -97,7 +97,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     # What a future has
 
-    def get_loop(self) -> Any:
+    def get_loop(self) -> "asyncio.AbstractEventLoop | Scheduler":
         """Return the loop that the task belongs to."""
         return self._step.get_loop()
 
@@ -152,18 +152,18 @@ class Task(AsyncioTask):  # type: ignore[misc]
         requests: int = self._step.uncancel()
         return requests
 
-    def get_coro(self) -> Any:
+    def get_coro(self) -> Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None:
         """Return the coroutine, or None if an eager task has finished it."""
         return self._step._coro
 
     # Attributes that asyncio's own code and its tests read by these names.
 
     @property
-    def _coro(self) -> Any:
+    def _coro(self) -> Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None:
         return self._step._coro
 
     @property
-    def _loop(self) -> Any:
+    def _loop(self) -> "asyncio.AbstractEventLoop | Scheduler":
         return self._step._loop
 
     @property

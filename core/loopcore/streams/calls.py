@@ -126,7 +126,7 @@ class StreamCall:
             raise TypeError("can't send non-None value to a just-started coroutine")
         return self.__next__()
 
-    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> NoReturn:
+    def throw(self, typ: object, val: object = None, tb: object = None) -> NoReturn:
         """End with an exception: the awaited future has failed, or the task was cancelled."""
         error = exception_to_throw(typ, val, tb)
         self.close()

@@ -40,7 +40,7 @@ async def start_server(
     An exception from a coroutine goes to the loop's exception handler, and its connection is closed; an exception from
     a plain function goes to the exception handler only.
     """
-    loop: Any = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)
     server: asyncio.Server = await loop.create_server(factory, host, port, **kwds)
     return server
@@ -53,7 +53,7 @@ async def open_unix_connection(
 
     Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
-    loop: Any = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     protocol = _client_protocol(limit, loop)
     transport, _ = await loop.create_unix_connection(lambda: protocol, path, **kwds)
     return _ends(transport, protocol, loop)
@@ -66,7 +66,7 @@ async def start_unix_server(
 
     Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
-    loop: Any = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)
     server: asyncio.Server = await loop.create_unix_server(factory, path, **kwds)
     return server

@@ -153,7 +153,7 @@ class Operation:
         """Resume; called by tasks. `value` is ignored."""
         return self.__next__()
 
-    def throw(self, kind: Any, value: Any = None, traceback: "TracebackType | None" = None) -> NoReturn:
+    def throw(self, kind: object, value: object = None, traceback: "TracebackType | None" = None) -> NoReturn:
         """Give up, and raise the error in the waiting task. Called by tasks that are cancelled."""
         error = exception_to_throw(kind, value, traceback)
         self.close()
