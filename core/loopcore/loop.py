@@ -40,9 +40,13 @@ from loopcore.services.sockops import SockOps
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from _typeshed import FileDescriptorLike, ReadableBuffer, WriteableBuffer
+
     from loopcore.endpoints.assembly import Endpoints
+    from loopcore.endpoints.process import Stream
     from loopcore.services.children import Children
     from loopcore.services.executor import Executors
+    from loopcore.services.literals import HostName, Port
     from loopcore.services.resolver import Resolver
     from loopcore.services.sendfile import SendFiles
 
@@ -159,7 +163,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             f"closed={self.is_closed()} debug={self.get_debug()}>"
         )
 
-    def __del__(self, _warn: Any = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., object] = warnings.warn) -> None:
         if hasattr(self, "_threads") and not self.is_closed():  # else the constructor failed, or it is closed
             self.probes.belong_to(self)  # the collector has cleared the reference that is passed to hooks
             _warn(f"unclosed event loop {self!r}", ResourceWarning, source=self)
@@ -275,8 +279,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     async def getaddrinfo(
         self,
-        host: Any,
-        port: Any,
+        host: "HostName",
+        port: "Port",
         *,
         family: int = 0,
         type: int = 0,  # noqa: A002 - asyncio's name
@@ -285,7 +289,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     ) -> Any:
         return await self._resolver.getaddrinfo(host, port, family, type, proto, flags)
 
-    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
+    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
         return await self._resolver.getnameinfo(sockaddr, flags)
 
     def add_signal_handler(self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
@@ -297,41 +301,41 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     # --- descriptors and sockets --------------------------------------------------------------------
 
-    def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+    def add_reader(self, fd: "FileDescriptorLike", callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
         self._sockops.add_reader(fd, callback, args)
 
-    def remove_reader(self, fd: Any) -> bool:
+    def remove_reader(self, fd: "FileDescriptorLike") -> bool:
         return self._sockops.remove_reader(fd)
 
-    def add_writer(self, fd: Any, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+    def add_writer(self, fd: "FileDescriptorLike", callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
         self._sockops.add_writer(fd, callback, args)
 
-    def remove_writer(self, fd: Any) -> bool:
+    def remove_writer(self, fd: "FileDescriptorLike") -> bool:
         return self._sockops.remove_writer(fd)
 
     async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
         return await got if type(got := self._sockops.recv(sock, n)) is SocketFuture else got  # type: ignore[return-value]
 
-    async def sock_recv_into(self, sock: socket.socket, buf: Any) -> int:
+    async def sock_recv_into(self, sock: socket.socket, buf: "WriteableBuffer") -> int:
         return await got if type(got := self._sockops.recv_into(sock, buf)) is SocketFuture else got  # type: ignore[return-value]
 
-    async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> Any:
+    async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
         return await self._sockops.recvfrom(sock, bufsize)
 
-    async def sock_recvfrom_into(self, sock: socket.socket, buf: Any, nbytes: int = 0) -> Any:
+    async def sock_recvfrom_into(self, sock: socket.socket, buf: "WriteableBuffer", nbytes: int = 0) -> tuple[int, Any]:
         return await self._sockops.recvfrom_into(sock, buf, nbytes)
 
-    async def sock_sendall(self, sock: socket.socket, data: Any) -> None:
+    async def sock_sendall(self, sock: socket.socket, data: "ReadableBuffer") -> None:
         return await got if type(got := self._sockops.sendall(sock, data)) is SocketFuture else got  # type: ignore[return-value]
 
-    async def sock_sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
+    async def sock_sendto(self, sock: socket.socket, data: "ReadableBuffer", address: Any) -> int:
         return await self._sockops.sendto(sock, data, address)
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         return await self._sockops.connect(sock, address)
 
-    async def sock_accept(self, sock: socket.socket) -> Any:
-        return await got if type(got := self._sockops.accept(sock)) is SocketFuture else got
+    async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
+        return await got if type(got := self._sockops.accept(sock)) is SocketFuture else got  # type: ignore[return-value]
 
     async def sock_sendfile(
         self, sock: socket.socket, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool | None = True
@@ -418,9 +422,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._endpoints.pipes.connect_write_pipe(protocol_factory, pipe)
 
     async def subprocess_exec(
-        self, protocol_factory: Factory[P], program: Any, *args: Any, stdin: Any = PIPE, stdout: Any = PIPE,
-        stderr: Any = PIPE, universal_newlines: bool = False, shell: bool = False, bufsize: int = 0,
-        encoding: str | None = None, errors: str | None = None, text: bool | None = None, **kwargs: Any,
+        self, protocol_factory: Factory[P], program: Any, *args: Any, stdin: "Stream" = PIPE,
+        stdout: "Stream" = PIPE, stderr: "Stream" = PIPE, universal_newlines: bool = False, shell: bool = False,
+        bufsize: int = 0, encoding: str | None = None, errors: str | None = None, text: bool | None = None,
+        **kwargs: Any,
     ) -> tuple[asyncio.SubprocessTransport, P]:
         return await self._endpoints.processes.subprocess_exec(
             protocol_factory, (program, *args), (stdin, stdout, stderr), shell,
@@ -428,9 +433,9 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     async def subprocess_shell(
-        self, protocol_factory: Factory[P], cmd: Any, *, stdin: Any = PIPE, stdout: Any = PIPE, stderr: Any = PIPE,
-        universal_newlines: bool = False, shell: bool = True, bufsize: int = 0, encoding: str | None = None,
-        errors: str | None = None, text: bool | None = None, **kwargs: Any,
+        self, protocol_factory: Factory[P], cmd: bytes | str, *, stdin: "Stream" = PIPE, stdout: "Stream" = PIPE,
+        stderr: "Stream" = PIPE, universal_newlines: bool = False, shell: bool = True, bufsize: int = 0,
+        encoding: str | None = None, errors: str | None = None, text: bool | None = None, **kwargs: Any,
     ) -> tuple[asyncio.SubprocessTransport, P]:
         return await self._endpoints.processes.subprocess_shell(
             protocol_factory, cmd, (stdin, stdout, stderr), shell,
@@ -438,7 +443,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     async def start_tls(
-        self, transport: Any, protocol: Any, sslcontext: "SSLContext", *, server_side: bool = False,
+        self, transport: Any, protocol: asyncio.BaseProtocol, sslcontext: "SSLContext", *, server_side: bool = False,
         server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> asyncio.Transport | None:
@@ -455,7 +460,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     # fmt: on
 
 
-def _stop_loop_of(future: Any) -> None:
+def _stop_loop_of(future: asyncio.Future[Any]) -> None:
     if not future.cancelled() and isinstance(future.exception(), (SystemExit, KeyboardInterrupt)):
         return  # the exception itself ends the run
     future.get_loop().stop()

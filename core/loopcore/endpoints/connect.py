@@ -18,7 +18,7 @@ from loopcore.endpoints.opener import StreamOpener, require_stream
 from loopcore.endpoints.race import race
 from loopcore.endpoints.tls import SslArgument, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger
-from loopcore.services.literals import AddressInfo
+from loopcore.services.literals import AddressInfo, HostName, Port
 
 
 def bind_error(error: OSError, address: object) -> OSError:
@@ -38,8 +38,8 @@ class Connector:
     async def create_connection(
         self,
         protocol_factory: ProtocolFactory,
-        host: Any = None,
-        port: Any = None,
+        host: HostName = None,
+        port: Port = None,
         *,
         ssl: SslArgument = None,
         family: int = 0,

@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from loopcore.endpoints.addresses import resolve
 from loopcore.endpoints.connect import bind_error
@@ -18,7 +17,7 @@ from loopcore.endpoints.needs import EndpointHost, ProtocolFactory, ServerFactor
 from loopcore.endpoints.opener import require_stream
 from loopcore.endpoints.tls import SslArgument, refuse_bool, refuse_tls_socket, tls_settings
 from loopcore.log import logger
-from loopcore.services.literals import AddressInfo
+from loopcore.services.literals import AddressInfo, HostName, Port
 
 
 async def serve(server: asyncio.AbstractServer, start_serving: bool) -> None:
@@ -42,8 +41,8 @@ class Listener:
     async def create_server(
         self,
         protocol_factory: ProtocolFactory,
-        host: Any = None,
-        port: Any = None,
+        host: "HostName | Iterable[HostName]" = None,
+        port: Port = None,
         *,
         family: int = socket.AF_UNSPEC,
         flags: int = socket.AI_PASSIVE,
@@ -91,7 +90,7 @@ class Listener:
             logger.info("%r is serving", server)
         return server
 
-    async def _look_up(self, hosts: Sequence[Any], port: Any, family: int, flags: int) -> list[AddressInfo]:
+    async def _look_up(self, hosts: Sequence[HostName], port: Port, family: int, flags: int) -> list[AddressInfo]:
         """Return the rows of all hosts, each row once, in the order of the hosts."""
         look_ups = (resolve(self._host, (host, port), family=family, flags=flags) for host in hosts)
         found = await asyncio.gather(*look_ups)
@@ -134,7 +133,7 @@ class Listener:
         return sockets
 
 
-def _hosts(host: Any) -> list[Any]:
+def _hosts(host: "HostName | Iterable[HostName]") -> list[HostName]:
     if host == "":
         return [None]
     if isinstance(host, str | bytes) or not isinstance(host, Iterable):

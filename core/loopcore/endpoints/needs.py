@@ -10,10 +10,11 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from loopcore.services.literals import AddressInfo
+from loopcore.services.literals import AddressInfo, HostName, Port
 
 if TYPE_CHECKING:
     from loopcore.endpoints.tls import TlsSettings
+    from loopcore.transports.server import Server
 
 T = TypeVar("T")
 
@@ -28,8 +29,8 @@ class EndpointHost(Protocol):
 
     async def getaddrinfo(
         self,
-        host: Any,
-        port: Any,
+        host: HostName,
+        port: Port,
         *,
         family: int = 0,
         type: int = 0,  # noqa: A002 - asyncio's name
@@ -67,7 +68,7 @@ class TransportFactory(Protocol):
         *,
         waiter: asyncio.Future[Any] | None = None,
         extra: dict[str, Any] | None = None,
-        server: Any = None,
+        server: "Server | None" = None,
     ) -> asyncio.Transport: ...
 
 

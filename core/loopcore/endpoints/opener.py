@@ -7,11 +7,14 @@ itself.
 import asyncio
 import socket
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory, TransportFactory
 from loopcore.endpoints.tls import SslArgument, Tls, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger
+
+if TYPE_CHECKING:
+    from loopcore.transports.server import Server
 
 CLOSES_PASSED_SOCKETS: Final = sys.version_info >= (3, 14)
 """Whether a socket that the program passed in is closed if its transport is never made (gh-153133)."""
@@ -39,7 +42,7 @@ class StreamOpener:
         tls: TlsSettings | None,
         waiter: asyncio.Future[Any] | None = None,
         extra: dict[str, Any] | None = None,
-        server: Any = None,
+        server: "Server | None" = None,
     ) -> asyncio.Transport:
         """Return the transport that `connection_made` of `protocol` will get; `waiter` is resolved when it is open."""
         if tls is None:

@@ -9,7 +9,7 @@ Popen blocks until the child has called execve(2) or failed to: a few millisecon
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from loopcore.endpoints.needs import EndpointHost
@@ -17,11 +17,19 @@ from loopcore.endpoints.pipes import NO_PIPES
 from loopcore.log import logger
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from _typeshed import HasFileno, StrOrBytesPath
+
     from loopcore.transports.process import ProcessTransport
 
-Pipes: TypeAlias = tuple[Any, Any, Any]
+Command: TypeAlias = "bytes | str | Sequence[StrOrBytesPath]"
+"""The first argument of Popen."""
+Stream: TypeAlias = "int | HasFileno | None"
+"""What Popen takes for a stream of the process: PIPE, DEVNULL, STDOUT, a descriptor or a file."""
+Pipes: TypeAlias = tuple[Stream, Stream, Stream]
 """The arguments `stdin`, `stdout` and `stderr`."""
-Text: TypeAlias = tuple[Any, Any, Any, Any, Any]
+Text: TypeAlias = tuple[int, bool, bool | None, str | None, str | None]
 """The arguments `bufsize`, `universal_newlines`, `text`, `encoding` and `errors`."""
 BYTES: Final[Text] = (0, False, None, None, None)
 """The only accepted values, apart from equivalent ones such as `text=False`."""
@@ -33,7 +41,9 @@ STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
 class MakeProcess(Protocol):
     """Creates the transport of a running process, which owns the process and its pipes unless this raises."""
 
-    def __call__(self, process: "subprocess.Popen[bytes]", protocol: Any) -> "ProcessTransport": ...
+    def __call__(
+        self, process: "subprocess.Popen[bytes]", protocol: "asyncio.SubprocessProtocol"
+    ) -> "ProcessTransport": ...
 
 
 class ProcessEndpoints:
@@ -47,12 +57,12 @@ class ProcessEndpoints:
     def subprocess_exec(
         self,
         protocol_factory: Callable[[], Any],
-        args: tuple[Any, ...],
+        args: "tuple[StrOrBytesPath, ...]",
         pipes: Pipes,
         shell: bool,
         text: Text,
         options: dict[str, Any],
-    ) -> Coroutine[Any, Any, tuple[Any, Any]]:
+    ) -> "Coroutine[Any, Any, tuple[ProcessTransport, Any]]":
         """Run the program `args[0]` with the arguments `args[1:]`; return the transport and the protocol."""
         if text != BYTES:
             _refuse_text(*text)
@@ -63,12 +73,12 @@ class ProcessEndpoints:
     def subprocess_shell(
         self,
         protocol_factory: Callable[[], Any],
-        cmd: Any,
+        cmd: object,
         pipes: Pipes,
         shell: bool,
         text: Text,
         options: dict[str, Any],
-    ) -> Coroutine[Any, Any, tuple[Any, Any]]:
+    ) -> "Coroutine[Any, Any, tuple[ProcessTransport, Any]]":
         """Run `cmd` in the shell; return the transport and the protocol."""
         if not isinstance(cmd, (bytes, str)):
             raise ValueError("cmd must be a string")
@@ -79,8 +89,8 @@ class ProcessEndpoints:
         return self._start(protocol_factory, cmd, True, pipes, options)
 
     async def _start(
-        self, protocol_factory: Callable[[], Any], args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]
-    ) -> tuple[Any, Any]:
+        self, protocol_factory: Callable[[], Any], args: Command, shell: bool, pipes: Pipes, options: dict[str, Any]
+    ) -> "tuple[ProcessTransport, Any]":
         if not self._has_pipes and subprocess.PIPE in pipes:
             raise NotImplementedError(NO_PIPES)
         protocol = protocol_factory()
@@ -103,7 +113,9 @@ class ProcessEndpoints:
         return transport, protocol
 
 
-def _refuse_text(bufsize: Any, universal_newlines: Any, text: Any, encoding: Any, errors: Any) -> None:
+def _refuse_text(
+    bufsize: int, universal_newlines: bool, text: bool | None, encoding: str | None, errors: str | None
+) -> None:
     """Raise ValueError, with asyncio's texts, for options that would make the pipes carry anything but bytes."""
     if universal_newlines:
         raise ValueError("universal_newlines must be False")
@@ -126,7 +138,7 @@ def _popen_class() -> Any:
     return subprocess.Popen
 
 
-def spawn(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "subprocess.Popen[bytes]":
+def spawn(args: Command, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the process. Its pipes are not buffered."""
     stdin, stdout, stderr = pipes
     if STDIN_IS_A_SOCKET and stdin == subprocess.PIPE:
@@ -137,7 +149,9 @@ def spawn(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "sub
     return process
 
 
-def _spawn_with_a_socket(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "subprocess.Popen[bytes]":
+def _spawn_with_a_socket(
+    args: Command, shell: bool, pipes: Pipes, options: dict[str, Any]
+) -> "subprocess.Popen[bytes]":
     """Like `spawn`, but the child reads from a socket."""
     stdin, ours = socket.socketpair()
     try:

@@ -22,6 +22,7 @@ except ImportError:  # a Python built without OpenSSL
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.server import Server
 
 SslArgument: TypeAlias = "bool | ssl.SSLContext | None"
 """asyncio's `ssl=` argument: a context; True for a client's default context; or a false value for no TLS."""
@@ -95,7 +96,7 @@ def default_context(settings: TlsSettings) -> "ssl.SSLContext":
     return context
 
 
-def take_unread(protocol: Any) -> tuple[bytes, bool]:
+def take_unread(protocol: object) -> tuple[bytes, bool]:
     """Remove the unread bytes from the reader of a stream protocol of asyncio's.
 
     Before an upgrade to TLS, they are the beginning of the handshake, received together with the last plain message
@@ -126,7 +127,7 @@ class Tls:
         *,
         waiter: asyncio.Future[Any] | None = None,
         extra: dict[str, Any] | None = None,
-        server: Any = None,
+        server: "Server | None" = None,
     ) -> asyncio.Transport:
         """Return the TLS transport for `protocol`; `waiter` is resolved when the handshake is over.
 
@@ -139,7 +140,7 @@ class Tls:
 
     async def start_tls(
         self,
-        transport: Any,
+        transport: asyncio.Transport,
         protocol: asyncio.BaseProtocol,
         sslcontext: "ssl.SSLContext",
         *,
@@ -189,7 +190,7 @@ class Tls:
         *,
         waiter: asyncio.Future[Any] | None,
         connected: bool = False,
-        server: Any = None,
+        server: "Server | None" = None,
     ) -> Any:
         # Any: for type checkers an SSLTransport is neither an asyncio transport nor a protocol.
         return SSLTransport(

@@ -11,7 +11,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from loopcore.endpoints.listen import serve
 from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory, ServerFactory
@@ -125,7 +125,7 @@ def _require_unix_stream(sock: socket.socket) -> None:
         raise ValueError(f"A UNIX Domain Stream Socket was expected, got {sock!r}")
 
 
-def names_a_file(path: Any) -> bool:
+def names_a_file(path: str | bytes) -> bool:
     """Return whether binding to `path` creates a file; an abstract name (unix(7)) does not."""
     return path[:1] not in ("", b"", "\0", b"\0")
 
@@ -160,7 +160,7 @@ def remove_stale(path: str | bytes) -> None:
         logger.error("Unable to check or remove stale UNIX socket %r: %r", path, exc)
 
 
-def _removal_of(path: Any) -> Callable[[], None] | None:
+def _removal_of(path: str | bytes) -> Callable[[], None] | None:
     """Return a function that removes the file at `path` if it is still the same file; None if there is no file."""
     if not names_a_file(path):
         return None

@@ -8,14 +8,14 @@ import asyncio
 import sys
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, Protocol
 
 
 class AsyncgenHost(Protocol):
     """The loop as this module uses it."""
 
-    def create_task(self, coro: Any) -> object: ...
+    def create_task(self, coro: Coroutine[Any, Any, Any]) -> object: ...
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
 
@@ -32,7 +32,7 @@ class AsyncGenerators:
     def __init__(self, host: AsyncgenHost) -> None:
         self._host = host
         self._alive: weakref.WeakSet[AsyncGenerator[Any, Any]] | None = None  # until the first generator
-        self._previous_hooks: Any = None
+        self._previous_hooks: sys._asyncgen_hooks | None = None
         self._shutdown_called = False
 
     def install(self) -> None:

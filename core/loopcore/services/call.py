@@ -10,11 +10,16 @@ Thread: the loop's own.
 """
 
 import errno
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.future import Future
 from loopcore.ports.operations import Operation
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from loopcore.kernel.scheduler import Scheduler
 
 CANCELLED_ERRNOS: Final = (errno.ECANCELED, errno.EINTR)
 """The error numbers of a cancelled call."""
@@ -33,7 +38,7 @@ class Call(Future):
 
     __slots__ = ("_asked", "_reason", "_used", "outcome", "purpose")
 
-    def __init__(self, loop: Any, purpose: str = "") -> None:
+    def __init__(self, loop: "asyncio.AbstractEventLoop | Scheduler", purpose: str = "") -> None:
         Future.__init__(self, loop=loop)
         self.outcome: Any = None
         """The result of the work, also if the future is cancelled; None if it failed."""
@@ -85,7 +90,14 @@ class OperationCall(Call):
 
     __slots__ = ("_certain", "_completions", "_operation")
 
-    def __init__(self, loop: Any, purpose: str, completions: Completions, operation: Operation, certain: bool) -> None:
+    def __init__(
+        self,
+        loop: "asyncio.AbstractEventLoop | Scheduler",
+        purpose: str,
+        completions: Completions,
+        operation: Operation,
+        certain: bool,
+    ) -> None:
         Call.__init__(self, loop, purpose)
         self._completions = completions
         self._operation = operation

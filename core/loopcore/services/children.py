@@ -31,7 +31,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Container
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.readiness import Readiness
@@ -39,6 +39,9 @@ from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
 from loopcore.ports.operations import WaitProcess
 from loopcore.ports.readiness import Capability
+
+if TYPE_CHECKING:
+    from loopcore.kernel.phases import Closeable
 
 Process: TypeAlias = "subprocess.Popen[bytes]"
 Exited: TypeAlias = Callable[[int], object]
@@ -65,7 +68,7 @@ class ChildHost(Protocol):
     @property
     def _completions(self) -> Completions | None: ...
 
-    def _close_soon(self, resource: Any) -> None: ...
+    def _close_soon(self, resource: "Closeable") -> None: ...
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
 
@@ -248,7 +251,7 @@ class Children:
         self._host = host
         self._ways = ways
         self._watched: set[Child] = set()
-        self.survivors: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.survivors: weakref.WeakSet[Closeable] = weakref.WeakSet()
         """Resources of ended processes: pipes that other processes still hold. Closed with the loop."""
 
     def watch(self, process: Process, exited: Exited) -> Child:

@@ -36,13 +36,13 @@ class Delivery:
     __slots__ = ("_host", "_source", "_destination", "_jobs")
 
     def __init__(
-        self, host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any] | None"
+        self, host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Callable[..., Any]] | None"
     ) -> None:
         self._host: DeliveryHost = host
         # None once the outcome is on its way: the source keeps its callbacks, and so this object.
         self._source: PoolFuture[Any] | None = source
         self._destination: asyncio.Future[Any] = host.create_future()
-        self._jobs: dict[PoolFuture[Any], Any] | None = jobs
+        self._jobs: dict[PoolFuture[Any], Callable[..., Any]] | None = jobs
 
     def post(self, source: "PoolFuture[Any]") -> None:
         """Schedule `deliver`: the job is done. Thread: the pool's, or the one that cancels the job."""
@@ -82,7 +82,7 @@ class Delivery:
 
 
 def wrap_pool_future(
-    host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any] | None"
+    host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Callable[..., Any]] | None"
 ) -> "asyncio.Future[Any]":
     """Return a future of `host` that gets the outcome of `source`; `source` is then removed from `jobs`, if given."""
     delivery = Delivery(host, source, jobs)

@@ -67,7 +67,7 @@ class Job:
         "thread_id",
     )
 
-    def __init__(self, loop: Any, probes: Probes, pool: str, function: Callable[..., Any]) -> None:
+    def __init__(self, loop: "ExecutorHost", probes: Probes, pool: str, function: Callable[..., Any]) -> None:
         self._loop = loop
         self._probes = probes
         self.pool = pool

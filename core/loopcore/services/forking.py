@@ -44,11 +44,14 @@ class ForkHost(Protocol):
     def _completions(self) -> Completions | None: ...
 
     _readiness: Readiness
+    _parts: dict[str, Any]
     probes: Probes
 
     def is_closed(self) -> bool: ...
 
     def is_running(self) -> bool: ...
+
+    def unfinished_jobs(self) -> list[Callable[..., Any]]: ...
 
     def flush(self) -> None: ...
 
@@ -60,7 +63,7 @@ class AtForkState:
 
     __slots__ = ("__weakref__", "_host", "_make_backend")
 
-    def __init__(self, host: ForkHost, make_backend: Callable[[], Any]) -> None:
+    def __init__(self, host: ForkHost, make_backend: Callable[[], Backend]) -> None:
         self._host = host
         self._make_backend = make_backend
         _all[weakref.ref(self, _all.pop)] = None
@@ -106,7 +109,7 @@ class _Lazy:
 
     def __init__(self, state: AtForkState, before: Backend) -> None:
         self._at_fork_state = state
-        self._made: Any = None
+        self._made: Backend | None = None
         self._woken = False
         self.name = before.name
         self.capabilities = before.capabilities

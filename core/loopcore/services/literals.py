@@ -9,6 +9,9 @@ import socket
 from socket import AF_INET, AF_INET6, AF_UNSPEC, SOCK_DGRAM, SOCK_STREAM
 from typing import Any, TypeAlias
 
+HostName: TypeAlias = "bytes | str | None"
+Port: TypeAlias = "bytes | str | int | None"
+"""What getaddrinfo(3) looks up."""
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
 # Plain numbers: combining the flags of `socket`, which are enumerations, costs as much as the answer.
@@ -24,7 +27,7 @@ _inet_pton = socket.inet_pton
 _KINDS = {int(SOCK_STREAM): (SOCK_STREAM, socket.IPPROTO_TCP), int(SOCK_DGRAM): (SOCK_DGRAM, socket.IPPROTO_UDP)}
 
 
-def numeric_host(host: Any, family: int) -> tuple[socket.AddressFamily, str] | None:
+def numeric_host(host: object, family: int) -> tuple[socket.AddressFamily, str] | None:
     """Return family and usual spelling of `host` if it is a numeric address of `family` (0 for any), else None."""
     if isinstance(host, bytes):
         host = host.decode("latin-1")
@@ -64,7 +67,9 @@ def numeric_info(address: Any, family: int, kind: int, proto: int) -> AddressInf
     return found, known[0], known[1], "", where
 
 
-def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> list[AddressInfo] | None:
+def resolve_literal(
+    host: HostName, port: Port, family: int, kind: int, proto: int, flags: int
+) -> list[AddressInfo] | None:
     """Return the answer of `socket.getaddrinfo` if no name server is needed, else None. Does not block.
 
     A missing host (the wildcard or loopback addresses) counts as a literal.

@@ -6,9 +6,20 @@ releases its parts when it closes is freed at once, and its memory is available 
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from loopcore.services.transport_table import TransportTable
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class HasParts(Protocol):
+        """A loop, as the keeper of its parts."""
+
+        _parts: dict[str, Any]
+
+        def unfinished_jobs(self) -> list[Callable[..., Any]]: ...
+
 
 T = TypeVar("T")
 
@@ -51,14 +62,14 @@ class Part:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, loop: Any, owner: Any) -> Any:
+    def __get__(self, loop: "HasParts | None", owner: object) -> Any:
         if loop is None:
             return self
         parts = loop._parts
         made = parts.get(self._name)
         return parts.setdefault(self._name, self._make(loop)) if made is None else made
 
-    def __set__(self, loop: Any, value: Any) -> None:
+    def __set__(self, loop: "HasParts", value: Any) -> None:
         global _any_early
         if not hasattr(loop, "_threads"):  # a subclass that sets it before it calls our `__init__`
             _any_early = True
@@ -66,7 +77,7 @@ class Part:
                 loop._parts = {}
         loop._parts[self._name] = value
 
-    def __delete__(self, loop: Any) -> None:
+    def __delete__(self, loop: "HasParts") -> None:
         try:
             del loop._parts[self._name]
         except KeyError:
@@ -78,7 +89,7 @@ def part(make: Callable[[Any], T]) -> T:
     return cast(T, Part(make))
 
 
-def created(loop: Any, name: str) -> Any:
+def created(loop: "HasParts", name: str) -> Any:
     """Return a part of `loop` if it was created, else None."""
     return loop._parts.get(name)
 
@@ -91,7 +102,7 @@ def table_of_transports(loop: object) -> TransportTable:
     return TransportTable()
 
 
-def table_of_parts(loop: Any) -> dict[str, Any]:
+def table_of_parts(loop: "HasParts") -> dict[str, Any]:
     """Return an empty table for a new loop, or the table with the parts that a subclass set before our `__init__`."""
     # In this order: a `hasattr` of an empty slot takes longer than any other step of creating a loop.
     if not _any_early or hasattr(loop, "_threads") or not hasattr(loop, "_parts"):
@@ -100,7 +111,7 @@ def table_of_parts(loop: Any) -> dict[str, Any]:
     return parts
 
 
-def close_parts(loop: Any) -> None:
+def close_parts(loop: "HasParts") -> None:
     """Close the created parts that have something to close, while the loop is still open."""
     parts = loop._parts
     if parts.keys().isdisjoint(_CLOSED):
@@ -111,7 +122,7 @@ def close_parts(loop: Any) -> None:
             made.close()
 
 
-def drop_parts(loop: Any) -> None:
+def drop_parts(loop: "HasParts") -> None:
     """Break the cycles between a closed loop and its parts."""
     parts = loop._parts
     for name in _TIES.intersection(parts):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from loopcore.log import logger
-from loopcore.services.literals import AddressInfo, resolve_literal
+from loopcore.services.literals import AddressInfo, HostName, Port, resolve_literal
 
 _NUMERIC_NAMES = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
 
@@ -42,8 +42,8 @@ class Resolver:
 
     async def getaddrinfo(
         self,
-        host: bytes | str | None,
-        port: bytes | str | int | None,
+        host: HostName,
+        port: Port,
         family: int = 0,
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,

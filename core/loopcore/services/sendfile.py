@@ -17,7 +17,7 @@ import io
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from loopcore.kernel.completions import Completions
@@ -52,7 +52,7 @@ class FileHost(Protocol):
     @property
     def _completions(self) -> Completions | None: ...
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
+    def run_in_executor(self, executor: None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
 
 
 class SendFiles:
@@ -142,7 +142,9 @@ class SendFiles:
 
         return await self.read_and(send, file, offset, count)
 
-    async def read_and(self, send: Callable[[memoryview], Any], file: Any, offset: int, count: int | None) -> int:
+    async def read_and(
+        self, send: Callable[[memoryview], Awaitable[object]], file: Any, offset: int, count: int | None
+    ) -> int:
         """Read `file` piece by piece, outside the loop's thread, and await `send(piece)` for each; return the sum.
 
         The memory of a piece is reused for the next one.
@@ -256,7 +258,7 @@ class Sending:
                 os.lseek(self._file, self._offset, os.SEEK_SET)
 
 
-def check_file(file: Any, offset: Any, count: Any) -> None:
+def check_file(file: object, offset: object, count: object) -> None:
     """Raise ValueError or TypeError for arguments that cannot be sent, as asyncio does."""
     if "b" not in getattr(file, "mode", "b"):
         raise ValueError("file should be opened in binary mode")

@@ -160,7 +160,7 @@ class SocketFuture(Future):
         stop_with(result)
         raise StopIteration
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: object) -> Any:
         """Continue; the value sent is ignored, as in a future."""
         return self.__next__()
 

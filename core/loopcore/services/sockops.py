@@ -17,7 +17,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.flags import SlowPath
@@ -29,7 +29,7 @@ from loopcore.ports.completion import Backend
 from loopcore.ports.operations import Connect
 from loopcore.ports.readiness import Capability
 from loopcore.services.call import OperationCall
-from loopcore.services.literals import numeric_host
+from loopcore.services.literals import AddressInfo, HostName, Port, numeric_host
 from loopcore.services.socket_future import (
     ACCEPT,
     CALL,
@@ -44,7 +44,10 @@ from loopcore.services.socket_future import (
 )
 from loopcore.services.transport_table import TransportTable
 
-FileDescriptorLike: TypeAlias = Any
+if TYPE_CHECKING:
+    from _typeshed import HasFileno, ReadableBuffer, WriteableBuffer
+
+FileDescriptorLike: TypeAlias = "int | HasFileno"
 """An int, or an object with `fileno()`."""
 
 Callback: TypeAlias = Callable[..., object]
@@ -69,14 +72,14 @@ class SockHost(Protocol):
 
     async def getaddrinfo(
         self,
-        host: Any,
-        port: Any,
+        host: HostName,
+        port: Port,
         *,
         family: int = 0,
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> Any: ...
+    ) -> list[AddressInfo]: ...
 
 
 class SockOps:
@@ -171,7 +174,7 @@ class SockOps:
                 pass
         return self._read_later(_RECV, sock, n)
 
-    def recv_into(self, sock: socket.socket, buf: Any) -> int | SocketFuture:
+    def recv_into(self, sock: socket.socket, buf: "WriteableBuffer") -> int | SocketFuture:
         """Receive into `buf`; return the number of bytes, or a SocketFuture. Raises as `recv(2)`."""
         self.check_socket(sock)
         if not (self._readiness.is_drained(sock) and _has_room(buf)):
@@ -219,7 +222,7 @@ class SockOps:
         received: tuple[int, Any] = await self._until(sock, READING, lambda: sock.recvfrom_into(buf, limit))
         return received
 
-    def sendall(self, sock: socket.socket, data: Any) -> SocketFuture | None:
+    def sendall(self, sock: socket.socket, data: "ReadableBuffer") -> SocketFuture | None:
         """Send all of `data`, or return a SocketFuture. If that is cancelled, the amount sent is unknown."""
         self.check_socket(sock)
         try:
@@ -233,7 +236,7 @@ class SockOps:
             return None
         return self._attempt(self._free_descriptor(sock.fileno()), _WRITING, remainder.send, None)
 
-    async def sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
+    async def sendto(self, sock: socket.socket, data: "ReadableBuffer", address: Any) -> int:
         """Send a datagram; return the number of bytes."""
         self.check_socket(sock)
         try:
@@ -375,7 +378,7 @@ def _end_displaced(previous: Runnable) -> None:
         cancel()
 
 
-def _has_room(buf: Any) -> bool:
+def _has_room(buf: object) -> bool:
     """Return whether `buf` surely accepts bytes: a receive into any other object must not wait for them."""
     if type(buf) is memoryview:
         return not buf.readonly and buf.nbytes > 0

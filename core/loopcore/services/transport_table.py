@@ -29,7 +29,7 @@ class TransportTable:
         transport = reference()
         return default if transport is None else transport
 
-    def discard(self, fd: int, transport: Any) -> None:
+    def discard(self, fd: int, transport: object) -> None:
         """Forget that `fd` was the descriptor of `transport`: it is about to be closed.
 
         If other code closed it before, the number may belong to another transport by now, whose entry stays.
@@ -46,7 +46,7 @@ class TransportTable:
         found = [reference() for reference in references]
         return [transport for transport in found if transport is not None]
 
-    def __setitem__(self, fd: int, transport: Any) -> None:
+    def __setitem__(self, fd: int, transport: object) -> None:
         self._references[fd] = weakref.ref(transport)
 
     def __getitem__(self, fd: int) -> Any:

@@ -10,7 +10,19 @@ Thread: the loop's own.
 
 import socket
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import Protocol, TypeVar
+
+    T = TypeVar("T")
+
+    class Owner(Protocol):
+        """The owner of a descriptor: an AcceptedSocket, a socket, or the file of a pipe."""
+
+        def fileno(self) -> int: ...
+
+        def close(self) -> object: ...
 
 
 class AcceptedSocket:
@@ -79,7 +91,7 @@ def closed_socket(family: int, kind: int, proto: int) -> socket.socket:
     return sock
 
 
-def number_of(sock: Any) -> int:
+def number_of(sock: "Owner") -> int:
     """Return the descriptor of `sock`, an AcceptedSocket, a socket or the file of a pipe; -1 once it is closed."""
     if type(sock) is AcceptedSocket:
         accepted = sock
@@ -91,7 +103,7 @@ def number_of(sock: Any) -> int:
     return number
 
 
-def close_socket(sock: Any) -> None:
+def close_socket(sock: "Owner") -> None:
     """Close `sock`, an AcceptedSocket or any other. Raises OSError if its descriptor was closed elsewhere."""
     if type(sock) is AcceptedSocket:
         accepted = sock
@@ -100,6 +112,6 @@ def close_socket(sock: Any) -> None:
         sock.close()
 
 
-def real_socket(sock: Any) -> Any:
+def real_socket(sock: "AcceptedSocket | T") -> "socket.socket | T":
     """Return the socket object of an AcceptedSocket, made if necessary; any other `sock` unchanged."""
     return sock.made() if isinstance(sock, AcceptedSocket) else sock

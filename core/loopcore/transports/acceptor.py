@@ -35,6 +35,8 @@ else:
     from loopcore._native.interpreter import run_in_context
 
 if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
     from loopcore.transports.server import Server
 
 RETRY_DELAY: Final = 1.0
@@ -88,7 +90,7 @@ class Acceptor(Runnable):
         self.kind: tuple[int, int, int] = (int(sock.family), int(sock.type) | NON_BLOCKING, sock.proto)
         # The context that started the server; each connection is made in a copy of it.
         self.context: Context = copy_context()
-        self.retry: Any = None
+        self.retry: TimerHandle | None = None
         self.name: InheritedSockname | None = inherited_sockname(sock)
         self._is_internet: bool = sock.family in INTERNET
         self._inherits: bool = False
@@ -139,7 +141,7 @@ class Acceptor(Runnable):
                 return
             self._take(self._socket_of(accepted[0]), accepted[1])
 
-    def _socket_of(self, fd: int) -> Any:
+    def _socket_of(self, fd: int) -> "socket.socket | AcceptedSocket":
         """Return a socket for `fd`, or an AcceptedSocket, which makes its socket on demand."""
         if self._is_internet and self._inherits:
             return AcceptedSocket(fd, self.kind)

@@ -9,7 +9,24 @@ Thread: the loop's own.
 
 import asyncio
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Client(Protocol):
+        """A connection, as its server ends it."""
+
+        def close(self) -> object: ...
+
+        def abort(self) -> object: ...
+
+    class HasClients(Protocol):
+        """A server, as its connections use it: ours, or one written for asyncio's transports."""
+
+        def _attach(self, transport: Client, /) -> object: ...
+
+        def _detach(self, transport: object, /) -> object: ...
 
 
 class Clients:
@@ -18,25 +35,25 @@ class Clients:
     __slots__ = ("_references", "_waiters", "_is_closed", "_have_no_delay")
 
     def __init__(self) -> None:
-        self._references: dict[int, Any] = {}
+        self._references: dict[int, weakref.ref[Client]] = {}
         self._waiters: dict[asyncio.Future[None], None] | None = {}
         """Futures that are resolved once the server is closed and has no connections; None from then on."""
         self._is_closed: bool = False
         self._have_no_delay: bool = False
         """Whether the connection being accepted has inherited TCP_NODELAY from its listening socket."""
 
-    def _attach(self, transport: Any) -> None:
+    def _attach(self, transport: "Client") -> None:
         self._add(transport)
 
-    def _detach(self, transport: Any) -> None:
+    def _detach(self, transport: object) -> None:
         self._remove(transport)
 
-    def _add(self, transport: Any) -> None:
+    def _add(self, transport: "Client") -> None:
         if self._is_closed:
             raise RuntimeError(f"server {self!r} is closed")
         self._references[id(transport)] = weakref.ref(transport)
 
-    def _remove(self, transport: Any) -> None:
+    def _remove(self, transport: object) -> None:
         self._references.pop(id(transport), None)
         if self._is_closed:
             self._end_if_empty()
@@ -57,7 +74,7 @@ class Clients:
             else:
                 resolve(waiter)
 
-    def _transports(self) -> list[Any]:
+    def _transports(self) -> "list[Client]":
         references = list(self._references.values())  # one step: a finalizer may remove its transport meanwhile
         return [transport for reference in references if (transport := reference()) is not None]
 
@@ -73,7 +90,7 @@ def note_no_delay(server: Clients, have: bool) -> None:
     server._have_no_delay = have
 
 
-def needs_no_delay(server: Any) -> bool:
+def needs_no_delay(server: object) -> bool:
     """Return whether a transport of `server`, which may be None, has to set TCP_NODELAY itself."""
     if isinstance(server, Clients):
         clients = server
@@ -81,7 +98,7 @@ def needs_no_delay(server: Any) -> bool:
     return True
 
 
-def attach(server: Any, transport: Any) -> None:
+def attach(server: "HasClients", transport: "Client") -> None:
     """Register `transport` as a connection of `server`. Raises RuntimeError if the server is closed."""
     if isinstance(server, Clients):
         clients = server
@@ -90,7 +107,7 @@ def attach(server: Any, transport: Any) -> None:
         server._attach(transport)
 
 
-def detach(server: Any, transport: Any) -> None:
+def detach(server: "HasClients", transport: object) -> None:
     """Remove `transport` from the connections of `server`."""
     if isinstance(server, Clients):
         clients = server

@@ -33,6 +33,8 @@ from loopcore.transports.buffers import Buffer
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from _typeshed import ReadableBuffer
+
     from loopcore.kernel.scheduler import Scheduler
 
 
@@ -111,7 +113,7 @@ class Driver(Runnable):
         self.sent: int = 0
         """Bytes that the kernel has taken so far."""
 
-    def _work(self) -> Any:
+    def _work(self) -> object:
         return type(self) if self.sink is None else self.sink._work()
 
     def __repr__(self) -> str:
@@ -200,7 +202,7 @@ class DatagramDriver(Driver):
 
     __slots__ = ()
 
-    def send(self, item: Any, address: Any, connected: bool) -> bool:
+    def send(self, item: "ReadableBuffer", address: Any, connected: bool) -> bool:
         """Send the bytes-like `item` now: to the peer if `connected`, otherwise to `address`.
 
         False: the kernel has no room, and the item must be given to `queue`. Raises what the socket raises: OSError

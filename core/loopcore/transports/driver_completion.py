@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from loopcore.kernel.scheduler import Scheduler
+    from loopcore.ports.operations import Lent
 
 RECEIVE_LIMIT: Final = 120 * 1024
 """Largest result in bytes: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
@@ -183,7 +184,7 @@ class CompletionDriver(BufferedStreamDriver):
         self._polling = Poll(self.fd, READ, edges=is_edged)
         self._receiver.use(self._polling)
 
-    def _fill(self, data: Any, lent: Any) -> None:
+    def _fill(self, data: "bytes | memoryview", lent: "Lent | None") -> None:
         """Copy `data` into the protocol's buffers. A rest is held, or passed to a new, unbuffered protocol."""
         sink = self.sink
         size = len(data)

@@ -44,7 +44,10 @@ else:
     from loopcore._native.sockets import receive_internet, send_connected, send_internet
 
 if TYPE_CHECKING:
+    from asyncio import TimerHandle
     from contextvars import Context
+
+    from _typeshed import ReadableBuffer
 
     from loopcore.kernel.scheduler import Scheduler
 
@@ -86,7 +89,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._internet: int = family if family in (socket.AF_INET, socket.AF_INET6) else 0
         self._queue: deque[tuple[bytes, Any, bool, int]] = deque()
         self._blocked: bool = False
-        self._retry: Any = None
+        self._retry: TimerHandle | None = None
         self._burst: int = 1
         self._full_events: int = 0
         self._buffer: memoryview | None = None
@@ -144,7 +147,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         except BaseException as exc:
             return exc
 
-    def _receive_other(self) -> Any:
+    def _receive_other(self) -> "tuple[bytes, Any] | None":
         if self._buffer is None:
             # recvfrom() would allocate 256 KiB for each datagram and free nearly all of it again.
             self._buffer = memoryview(bytearray(DATAGRAM_LIMIT))
@@ -156,11 +159,11 @@ class ReadinessDatagramDriver(DatagramDriver):
 
     # Sending
 
-    def send(self, item: Any, address: Any, connected: bool) -> bool:
+    def send(self, item: "ReadableBuffer", address: Any, connected: bool) -> bool:
         # The queue is empty unless blocked: usually its length is not looked up.
         return not (self._blocked and self._queue) and self._send_one(item, address, connected)
 
-    def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
+    def _send_one(self, item: "ReadableBuffer", address: Any, connected: bool) -> bool:
         if connected:
             sent = send_connected(self.sock, self.fd, item)
         else:

@@ -30,7 +30,15 @@ else:
     from loopcore._native.interpreter import copy_context, run_in_context
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from loopcore.kernel.scheduler import Scheduler
+
+    class Announced(Protocol):
+        """A transport whose life plugins are notified of."""
+
+        _loop: Scheduler
+
 
 HIGH_WATER: Final = 64 * 1024
 """The default high-water mark; the low-water mark is a quarter of it."""
@@ -42,7 +50,7 @@ _HIGH_WATER, _LOW_WATER, _JOIN_LIMIT = HIGH_WATER, HIGH_WATER // 4, JOIN_LIMIT
 _LIMITS = (_LOW_WATER, _HIGH_WATER)
 
 
-def water_marks(high: Any, low: Any, default: int) -> tuple[Any, Any]:
+def water_marks(high: "float | None", low: "float | None", default: int) -> tuple[float, float]:
     """Return the low-water and the high-water mark for the given limits, None where a limit was not given.
 
     Any numbers are accepted, as in asyncio. Raises ValueError unless high >= low >= 0, TypeError for a non-number.
@@ -56,19 +64,19 @@ def water_marks(high: Any, low: Any, default: int) -> tuple[Any, Any]:
     return low, high
 
 
-def whole_bytes(marks: tuple[Any, Any]) -> tuple[int, int]:
+def whole_bytes(marks: tuple[float, float]) -> tuple[int, int]:
     """Return `marks` as integers that compare with any size as the marks do; larger ones become sys.maxsize."""
     low, high = marks
     return int(min(low, sys.maxsize)), int(min(high, sys.maxsize))
 
 
-def fire_transport_hook(transport: Any, what: str, *argument: object) -> None:
+def fire_transport_hook(transport: "Announced", what: str, *argument: object) -> None:
     """Notify plugins that a transport has opened, closed, paused or resumed."""
     loop = transport._loop
     loop.probes.fire(f"loopcore_transport_{what}", loop, transport, *argument)
 
 
-def fire_dropped_hook(transport: Any) -> None:
+def fire_dropped_hook(transport: "Announced") -> None:
     """Notify plugins, in the next tick, that a transport has ended without being closed.
 
     Called by its finalizer, and so in any thread that releases it or runs the collector. Hooks receive the transport,
@@ -101,7 +109,7 @@ class FlowControl(Sink):
 
     _default_high_water = HIGH_WATER
 
-    def _work(self) -> Any:
+    def _work(self) -> object:
         return type(self._protocol)
 
     def _begin_flow(self, loop: "Scheduler") -> None:
@@ -110,7 +118,7 @@ class FlowControl(Sink):
         self._protocol: asyncio.BaseProtocol
         self._context: Context = copy_context()
         """The context of the protocol's methods: a copy of the context in which the transport was made."""
-        self._limits: tuple[Any, Any] = _LIMITS
+        self._limits: tuple[float, float] = _LIMITS
         self._high_water: int = _HIGH_WATER
         self._low_water: int = _LOW_WATER
         self._join_limit: int = _JOIN_LIMIT
@@ -127,11 +135,11 @@ class FlowControl(Sink):
         """Offer the queue to the kernel."""
         self._driver.flush()
 
-    def get_write_buffer_limits(self) -> tuple[Any, Any]:
+    def get_write_buffer_limits(self) -> tuple[float, float]:
         """Return the low-water and the high-water mark, unchanged from the setting."""
         return self._limits
 
-    def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
+    def set_write_buffer_limits(self, high: "float | None" = None, low: "float | None" = None) -> None:
         """Set the water marks, which may be any numbers. Raises ValueError unless high >= low >= 0.
 
         A mark that is not given follows from the other: low is a quarter of high, high is four times low.
@@ -139,7 +147,7 @@ class FlowControl(Sink):
         self._set_limits(high, low)
         self._maybe_pause_writing()
 
-    def _set_limits(self, high: Any, low: Any) -> None:
+    def _set_limits(self, high: "float | None", low: "float | None") -> None:
         self._limits = water_marks(high, low, self._default_high_water)
         self._low_water, self._high_water = whole_bytes(self._limits)
         self._join_limit = min(self._high_water, JOIN_LIMIT)

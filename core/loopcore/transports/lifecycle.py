@@ -34,6 +34,8 @@ from loopcore.transports.flow import FlowControl, fire_dropped_hook, fire_transp
 from loopcore.transports.transport_socket import TransportSocket
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
 
@@ -141,7 +143,9 @@ class Connection(FlowControl):
         if self._transport_table is not None:
             self._transport_table[self._driver.fd] = self
 
-    def _open_soon(self, connection_made: Any, waiter: "asyncio.Future[None] | None") -> None:
+    def _open_soon(
+        self, connection_made: "Callable[[asyncio.BaseTransport], object]", waiter: "asyncio.Future[None] | None"
+    ) -> None:
         """Register the descriptor and schedule the first calls of a connection; on failure, release the socket."""
         try:
             self._own_descriptor()

@@ -184,7 +184,7 @@ def kept(result: Any) -> Any:
         result.give_back()
 
 
-def give_back(result: Any) -> None:
+def give_back(result: object) -> None:
     """Give lent memory back to the port; no effect on any other result."""
     if hasattr(result, "give_back"):
         result.give_back()

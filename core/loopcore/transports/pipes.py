@@ -31,7 +31,12 @@ from loopcore.transports.lifecycle import OPEN, Connection
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from _typeshed import HasFileno
+
     from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.accepted import Owner
 
 KINDS: Final = (
     (stat.S_ISREG, "a regular file"),
@@ -40,7 +45,7 @@ KINDS: Final = (
 )
 
 
-def check_kind(pipe: Any) -> int:
+def check_kind(pipe: "HasFileno") -> int:
     """Return the mode of the file that `pipe` is open on; make its descriptor non-blocking.
 
     Raises ValueError for kinds of files that never report readiness: regular files, directories, block devices. On
@@ -61,7 +66,7 @@ def check_kind(pipe: Any) -> int:
     return mode
 
 
-def _check_handle(pipe: Any) -> None:
+def _check_handle(pipe: "HasFileno") -> None:
     if sys.platform == "win32":
         import _winapi  # exists only on Windows
 
@@ -89,7 +94,7 @@ class PipeTransport(Connection):
     def _connect(
         self,
         scheduler: "Scheduler",
-        pipe: Any,
+        pipe: "Owner",
         protocol: asyncio.BaseProtocol,
         waiter: "asyncio.Future[None] | None",
         extra: dict[str, Any] | None,
@@ -144,7 +149,7 @@ class ReadPipeTransport(PipeTransport):
     def __init__(
         self,
         scheduler: "Scheduler",
-        pipe: Any,
+        pipe: "Owner",
         protocol: asyncio.BaseProtocol,
         *,
         waiter: "asyncio.Future[None] | None" = None,
@@ -187,7 +192,7 @@ class WritePipeTransport(PipeTransport):
     def __init__(
         self,
         scheduler: "Scheduler",
-        pipe: Any,
+        pipe: "Owner",
         protocol: asyncio.BaseProtocol,
         *,
         waiter: "asyncio.Future[None] | None" = None,
@@ -229,7 +234,7 @@ class WritePipeTransport(PipeTransport):
             driver.flush()
             self._maybe_pause_writing()
 
-    def writelines(self, list_of_data: Any) -> None:
+    def writelines(self, list_of_data: "Iterable[bytes | bytearray | memoryview]") -> None:
         """Write the buffers one after the other."""
         self.write(b"".join(list_of_data))
 

@@ -30,7 +30,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from loopcore.log import logger
 from loopcore.services.children import Children, Process
@@ -48,7 +48,7 @@ KILL: Final = getattr(signals, "SIGKILL", signals.SIGTERM)
 
 PIPE_NAMES: Final = ("stdin", "stdout", "stderr")
 
-ConnectPipe: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+ConnectPipe: TypeAlias = "Callable[[Callable[[], asyncio.BaseProtocol], IO[bytes]], Awaitable[tuple[Any, Any]]]"
 """The loop's `connect_read_pipe` or `connect_write_pipe`: takes a factory and a file, makes transport and protocol."""
 
 
@@ -99,8 +99,8 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._pid = process.pid
         self._returncode: int | None = None
         self._exit_waiters: dict[asyncio.Future[int], None] = {}
-        self._pipes: dict[int, Any] = {}
-        self._files: dict[int, Any] = {}
+        self._pipes: dict[int, asyncio.BaseTransport] = {}
+        self._files: dict[int, IO[bytes]] = {}
         """The pipes that have no transport yet."""
         if process.stdin is not None:
             self._files[0] = process.stdin
@@ -156,7 +156,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         info += [f"{name}={self._pipes[fd]}" for fd, name in enumerate(PIPE_NAMES) if fd in self._pipes]
         return f"<{' '.join(info)}>"
 
-    def __del__(self, _warn: Any = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., object] = warnings.warn) -> None:
         if not self._closed:
             _warn(f"unclosed transport {self!r}", ResourceWarning, source=self)
             self.close()
@@ -177,7 +177,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         """Return the exit status, or minus the signal that ended the process; None until that is known."""
         return self._returncode
 
-    def get_pipe_transport(self, fd: int) -> Any:
+    def get_pipe_transport(self, fd: int) -> asyncio.BaseTransport | None:
         """Return the transport of the pipe that is the child's descriptor `fd`: 0, 1 or 2; None without a pipe."""
         return self._pipes.get(fd)
 

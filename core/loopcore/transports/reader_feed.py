@@ -13,7 +13,7 @@ Thread: the loop's own. Raises what the functions raise.
 """
 
 from asyncio import StreamReader, StreamReaderProtocol
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.future import Future
 
@@ -27,13 +27,36 @@ if cython.compiled:
 else:
     from loopcore._native.interpreter import is_method
 
-_DATA_RECEIVED: Any = StreamReaderProtocol.data_received
-_READER_OF: Any = vars(StreamReaderProtocol).get("_stream_reader")
-_FEED_DATA: Any = StreamReader.feed_data
-_WAKE: Any = vars(StreamReader).get("_wakeup_waiter")
+if TYPE_CHECKING:
+    import asyncio
+    import weakref
+    from typing import Protocol
+
+    class FedReader(Protocol):
+        """The attributes of asyncio's StreamReader that a ReaderFeed reads and writes."""
+
+        _buffer: bytearray
+        _eof: bool
+        _limit: int
+        _paused: bool
+        _transport: asyncio.ReadTransport | None
+        _waiter: asyncio.Future[None] | Future | None
+
+    class FedProtocol(Protocol):
+        """The attributes of asyncio's StreamReaderProtocol that a ReaderFeed uses."""
+
+        _stream_reader_wr: weakref.ref[FedReader] | None
+
+        def data_received(self, data: bytes, /) -> object: ...
 
 
-def names_in(function: Any) -> set[str]:
+_DATA_RECEIVED: object = StreamReaderProtocol.data_received
+_READER_OF: object = vars(StreamReaderProtocol).get("_stream_reader")
+_FEED_DATA: object = StreamReader.feed_data
+_WAKE: object = vars(StreamReader).get("_wakeup_waiter")
+
+
+def names_in(function: object) -> set[str]:
     """Return the names that `function` mentions, except those that it only asserts."""
     code = getattr(function, "__code__", None)
     return set() if code is None else set(code.co_names) - {"_eof"}
@@ -58,9 +81,9 @@ class ReaderFeed:
 
     __slots__ = ("_protocol", "_kind")
 
-    def __init__(self, protocol: Any) -> None:
-        self._protocol: Any = protocol
-        self._kind: Any = None
+    def __init__(self, protocol: "FedProtocol") -> None:
+        self._protocol: FedProtocol = protocol
+        self._kind: type | None = None
         """The reader's class, once `_is_known` has checked it."""
 
     def data_received(self, data: bytes) -> None:
@@ -72,7 +95,7 @@ class ReaderFeed:
             feed._protocol.data_received(data)
         else:
             unread += data
-            notify(reader, unread)
+            notify(reader, unread)  # type: ignore[arg-type]  # not None: it has unread bytes
 
     def get_unread(self) -> bytearray | None:
         """Return a bytearray to append received bytes to, followed by `grew`; None: call `data_received`."""
@@ -87,7 +110,7 @@ class ReaderFeed:
         if reader is not None:
             notify(reader, reader._buffer)
 
-    def _unread_of(self, reader: Any) -> bytearray | None:
+    def _unread_of(self, reader: "FedReader | None") -> bytearray | None:
         if reader is None:
             return None
         if type(reader) is not self._kind and not self._is_known(type(reader)):
@@ -110,13 +133,13 @@ class ReaderFeed:
         return True
 
 
-def reader_of(protocol: Any) -> Any:
+def reader_of(protocol: "FedProtocol") -> "FedReader | None":
     """Return the protocol's `_stream_reader`, which may be None."""
     reference = protocol._stream_reader_wr
     return None if reference is None else reference()
 
 
-def notify(reader: Any, unread: bytearray) -> None:
+def notify(reader: "FedReader", unread: bytearray) -> None:
     """Wake the task that waits for more, and pause the transport if too much is unread."""
     waiter = reader._waiter
     if waiter is not None:
@@ -131,7 +154,7 @@ def notify(reader: Any, unread: bytearray) -> None:
         pause(reader)
 
 
-def pause(reader: Any) -> None:
+def pause(reader: "FedReader") -> None:
     """Have the transport of `reader` deliver nothing until it is resumed."""
     transport = reader._transport
     if transport is None or reader._paused:

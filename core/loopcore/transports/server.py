@@ -15,7 +15,7 @@ import socket
 import sys
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from loopcore.kernel.loop_stats import LoopStats
 from loopcore.kernel.probes import Probes
@@ -23,6 +23,11 @@ from loopcore.kernel.readiness import Readiness
 from loopcore.transports.acceptor import Acceptor
 from loopcore.transports.clients import Clients
 from loopcore.transports.driver_choice import make_acceptor
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from loopcore.kernel.completions import Completions
 
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
@@ -35,15 +40,15 @@ class ServingLoop(Protocol):
     """The parts of a loop that a server needs."""
 
     _readiness: Readiness
-    _completions: Any
+    _completions: "Completions"
     _stats: LoopStats
     probes: Probes
     _slow_path_flags: int
     """0 in the ordinary case, without debug mode or anything else that needs extra work."""
 
     def create_future(self) -> "asyncio.Future[Any]": ...
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> Any: ...
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Any: ...
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle: ...
     def call_exception_handler(self, context: dict[str, Any]) -> None: ...
     def get_debug(self) -> bool: ...
     def is_closed(self) -> bool: ...
@@ -60,8 +65,8 @@ class MakeTransport(Protocol):
         *,
         waiter: "asyncio.Future[Any] | None" = None,
         extra: dict[str, Any] | None = None,
-        server: Any = None,
-    ) -> Any: ...
+        server: "Server | None" = None,
+    ) -> object: ...
 
 
 class Server(Clients, asyncio.AbstractServer):
@@ -78,7 +83,7 @@ class Server(Clients, asyncio.AbstractServer):
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         *,
         make_transport: MakeTransport,
-        ssl_context: Any = None,
+        ssl_context: "SSLContext | None" = None,
         backlog: int = 100,
         after_close: Callable[[], None] | None = None,
     ) -> None:

@@ -36,6 +36,8 @@ else:
     from loopcore.transports.driver_choice import make_stream_driver
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
 
@@ -205,7 +207,7 @@ class StreamTransport(Connection):
         if driver.unsent > self._join_limit:
             self._maybe_pause_writing()
 
-    def writelines(self, list_of_data: Any) -> None:
+    def writelines(self, list_of_data: "Iterable[bytes | bytearray | memoryview]") -> None:
         """Send the buffers one after the other, together. Otherwise as `write`."""
         items = [immutable(data) for data in list_of_data]
         if self._refuses and self._refuse("writelines()", "writelines", len(items)):
@@ -218,7 +220,7 @@ class StreamTransport(Connection):
         if driver.unsent > self._join_limit:
             self._maybe_pause_writing()
 
-    def _write_other(self, data: Any) -> None:
+    def _write_other(self, data: "bytes | bytearray | memoryview") -> None:
         """Write a bytes-like object that is not exactly bytes: mutable data must not be kept."""
         driver = self._driver
         if isinstance(data, bytearray) and len(data) > self._join_limit and not self._refuses:

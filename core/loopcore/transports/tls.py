@@ -29,6 +29,7 @@ from loopcore.transports.tls_engine import NAMES, OPEN, TlsEngine
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Iterable
 
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
@@ -67,7 +68,7 @@ class SSLTransport(TlsConnection):
     ) -> None:
         TlsConnection.__init__(self, loop, TlsEngine(sslcontext, server_side, server_hostname), connected=connected)
         self._sslcontext = sslcontext
-        self._read_limits: tuple[Any, Any] = (0, 0)
+        self._read_limits: tuple[float, float] = (0, 0)
         self._handshake_timeout = handshake_timeout
         self._shutdown_timeout = shutdown_timeout
         self._waiter = waiter
@@ -158,11 +159,11 @@ class SSLTransport(TlsConnection):
         """Return how many bytes were received and not yet decrypted."""
         return self._engine.received()
 
-    def get_read_buffer_limits(self) -> tuple[Any, Any]:
+    def get_read_buffer_limits(self) -> tuple[float, float]:
         """Return the low-water and the high-water mark of reading, unchanged from the setting."""
         return self._read_limits
 
-    def set_read_buffer_limits(self, high: Any = None, low: Any = None) -> None:
+    def set_read_buffer_limits(self, high: "float | None" = None, low: "float | None" = None) -> None:
         """Set how many bytes may be received while reading is paused; by default none. Otherwise as for writing.
 
         The low-water mark has no effect: waiting bytes are delivered all at once when reading is resumed.
@@ -203,7 +204,7 @@ class SSLTransport(TlsConnection):
             self._flush_scheduled = True
             self._loop._flush_soon(self)
 
-    def writelines(self, list_of_data: Any) -> None:
+    def writelines(self, list_of_data: "Iterable[bytes | bytearray | memoryview]") -> None:
         """Encrypt and send the buffers one after the other, together. Otherwise as `write`."""
         for data in list_of_data:
             self.write(data)

@@ -10,7 +10,7 @@ Thread: the loop's own. Errors are asyncio's, and so are their texts.
 """
 
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loopcore.log import logger
 from loopcore.transports.clients import detach
@@ -24,6 +24,11 @@ try:
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
 
+if TYPE_CHECKING:
+    import asyncio
+
+    from _typeshed import ReadableBuffer
+
 
 class TlsConnection(TlsSending):
     """The receiving half, from the carrier's calls to the protocol's."""
@@ -32,7 +37,7 @@ class TlsConnection(TlsSending):
 
     # The carrier's calls
 
-    def connection_made(self, carrier: Any) -> None:
+    def connection_made(self, carrier: "asyncio.Transport") -> None:
         """Begin the handshake over `carrier`."""
         self._carrier = carrier
         self._plain = carrier if isinstance(carrier, StreamTransport) else None
@@ -55,7 +60,7 @@ class TlsConnection(TlsSending):
         elif self._carrier_ended:
             self._read_on()
 
-    def data_received(self, data: Any) -> None:
+    def data_received(self, data: "ReadableBuffer") -> None:
         """Take in ciphertext; deliver its plaintext, unless the program has paused reading."""
         engine = self._engine
         state = engine.state

@@ -23,7 +23,7 @@ Errors of TLS are `ssl.SSLError`, as OpenSSL words them. Errors of reading do no
 returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one at a time.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.transports.buffers import VECTOR_LIMIT, Buffer, join_last
 
@@ -31,6 +31,11 @@ try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _typeshed import ReadableBuffer
 
 IDLE = 0
 HANDSHAKE = 1
@@ -72,7 +77,7 @@ _VECTOR_LIMIT = VECTOR_LIMIT
 _WHOLE, _BATCH = RECORD_LIMIT, BATCH_LIMIT
 
 # SSLSyscallError without an error of the system: OpenSSL found the BIO empty and reports it in another way.
-AGAIN: Final[Any] = () if ssl is None else (ssl.SSLWantReadError, ssl.SSLSyscallError)
+AGAIN: "Final[tuple[type[ssl.SSLError], ...]]" = () if ssl is None else (ssl.SSLWantReadError, ssl.SSLSyscallError)
 
 
 class TlsEngine:
@@ -116,15 +121,15 @@ class TlsEngine:
             self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname
         )
         # Bound once, as each message needs them.
-        self._put: Any = self._incoming.write
-        self._take: Any = self._outgoing.read
+        self._put: Callable[[ReadableBuffer], int] = self._incoming.write
+        self._take: Callable[[], bytes] = self._outgoing.read
         # SSLObject's methods only call the same ones of `_sslobj`; those of a subclass may do more.
         inner: Any = getattr(self.tls, "_sslobj", None) if type(self.tls) is ssl.SSLObject else None
         if inner is None:
             inner = self.tls
         self._read: Any = inner.read
-        self._write: Any = inner.write
-        self._pending: Any = inner.pending
+        self._write: Callable[[ReadableBuffer], int] = inner.write
+        self._pending: Callable[[], int] = inner.pending
         self._held: bool = False
         """Whether OpenSSL holds plaintext of a record that was read in part."""
         self._unread: int = 0
@@ -165,7 +170,7 @@ class TlsEngine:
 
     # From the peer
 
-    def receive(self, data: Any) -> None:
+    def receive(self, data: "ReadableBuffer") -> None:
         """Take in bytes that the peer has sent."""
         self._unread += self._put(data)
 

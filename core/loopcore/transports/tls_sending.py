@@ -94,7 +94,7 @@ class TlsSending(FlowControl):
         self._set_limits(None, None)
         self._engine: TlsEngine = engine
         self._protocol: Any = None
-        self._carrier: Any = None
+        self._carrier: asyncio.Transport = None  # type: ignore[assignment]
         """The transport below, from `connection_made` on; kept for `get_extra_info` after the connection is lost."""
         self._plain: StreamTransport | None = None
         """The carrier, if it is loopcore's own and open."""

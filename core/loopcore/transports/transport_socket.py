@@ -3,7 +3,10 @@
 import socket
 import weakref
 from asyncio import trsock
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from loopcore.transports.lifecycle import Connection
 
 
 class TransportSocket(trsock.TransportSocket):
@@ -14,7 +17,7 @@ class TransportSocket(trsock.TransportSocket):
 
     __slots__ = ("_transport",)
 
-    def __init__(self, sock: socket.socket, transport: Any) -> None:
+    def __init__(self, sock: socket.socket, transport: "Connection") -> None:
         super().__init__(sock)
         self._transport = weakref.ref(transport)
 
