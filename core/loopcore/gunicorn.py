@@ -19,7 +19,7 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.errors import BackendUnavailableError, UsageError
 from loopcore.group import LoopGroup, Member
@@ -38,6 +38,9 @@ except ImportError as error:
     ) from error
 
 from loopcore.serving.on_uvicorn import LAST_WAIT
+
+if TYPE_CHECKING:
+    import uvicorn
 
 LAST_SECONDS: Final = 3.0
 """How long before gunicorn's `graceful_timeout` a drain ends, at most half of it: the rest is for the shutdown."""
@@ -86,9 +89,9 @@ class LoopcoreWorker(UvicornWorker):
         app = self.app.load()
         return load_application(self.app.app_uri, copy=True) if app is self.wsgi else app  # else it is from a factory
 
-    def _configure(self, app: Any) -> Any:
+    def _configure(self, app: Any) -> "uvicorn.Config":
         """Return a copy of the worker's configuration for an application object."""
-        config = copy.copy(self.config)
+        config: uvicorn.Config = copy.copy(self.config)
         config.app = app
         config.timeout_graceful_shutdown = LAST_WAIT
         config.load()

@@ -6,7 +6,7 @@ the executor are shut down, and how Ctrl-C becomes the cancellation of the main 
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import Context
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -78,7 +78,7 @@ def run(
         return result
 
 
-def as_coroutine(main: Any) -> Any:
+def as_coroutine(main: Awaitable[T]) -> Coroutine[Any, Any, T]:
     """Return `main` if it is a coroutine, or a coroutine that awaits it. Raises TypeError if it is not awaitable."""
     if asyncio.iscoroutine(main):
         return main

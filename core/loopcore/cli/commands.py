@@ -15,7 +15,7 @@ The names of built-in commands are reserved: an entry point with such a name is 
 
 import argparse
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from loopcore.cli.parsing import OTHER_PACKAGES, Parser, make_command, summary_of
 from loopcore.errors import LoopcoreError, UsageError
@@ -30,7 +30,7 @@ AddCommand: TypeAlias = Callable[[argparse.ArgumentParser], object]
 def find_command(name: str) -> Parser:
     """Return the parser of the installed command `name`. Raises UsageError if it is not declared or cannot be used."""
     declaration = COMMANDS.find(name)
-    found: Any = COMMANDS.load(declaration)
+    found: object = COMMANDS.load(declaration)
     if not callable(found):
         raise UsageError(f"command {name!r} ({declaration}) is {found!r}, which takes no parser")
     return make_command(name, cast(AddCommand, found))

@@ -7,7 +7,7 @@ so far; argcomplete then prints the words that may follow and ends the process.
 import argparse
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from loopcore.cli.parsing import Parser, add_global_options
 from loopcore.errors import LoopcoreError, UsageError
@@ -57,7 +57,7 @@ def complete(names: Iterable[str], make: Callable[[str], Parser]) -> int:
     parser = argparse.ArgumentParser(prog="loopcore", allow_abbrev=False)
     add_global_options(parser)
     parser.add_argument("-V", "--version", action="store_true")
-    commands: Any = parser.add_subparsers()
+    commands: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers()
     words = os.environ.get(LINE, "").split()
     for name in names:
         parents = []

@@ -13,8 +13,8 @@ import importlib
 import os
 import sys
 from asyncio import events
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from loopcore.cli.output import warn
 from loopcore.loop import EventLoop
@@ -36,9 +36,9 @@ class Watch:
         self._process = os.getpid()
         self._ours_has_run = False
         self._has_warned = False
-        self._set: Any = events._set_running_loop
+        self._set: Callable[[asyncio.AbstractEventLoop | None], None] = events._set_running_loop
 
-    def set_running_loop(self, loop: Any) -> None:
+    def set_running_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """asyncio's function of that name; looks at the loop."""
         self._set(loop)
         if isinstance(loop, EventLoop):

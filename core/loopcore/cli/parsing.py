@@ -94,7 +94,7 @@ def set_completer(action: argparse.Action, names: Callable[[], Iterable[str]]) -
 
 def add_global_options(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
     """Add the options that may stand before any command, and again among those of `run`."""
-    default: Any = argparse.SUPPRESS if again else None
+    default: str | None = argparse.SUPPRESS if again else None
     backend = parser.add_argument(
         "--backend", metavar="B", default=default, help="a name, a list in order of preference (epoll,poll), or auto"
     )

@@ -144,7 +144,7 @@ def code_of(spec: ModuleSpec) -> CodeType:
     return code
 
 
-def _coroutine_functions(owner: Any) -> list[str]:
+def _coroutine_functions(owner: object) -> list[str]:
     members: dict[str, Any] = getattr(owner, "__dict__", {})  # a number has none
     return [name for name, value in members.items() if inspect.iscoroutinefunction(value)]
 
@@ -152,7 +152,7 @@ def _coroutine_functions(owner: Any) -> list[str]:
 def find_function(module_name: str, function_name: str, arguments: Sequence[str]) -> Program:
     """Return the program that awaits a coroutine function with `arguments`, which stay strings."""
     try:
-        found: Any = importlib.import_module(module_name)
+        found: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if not is_part(error.name, module_name):
             raise

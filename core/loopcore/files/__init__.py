@@ -19,7 +19,7 @@ import asyncio
 import os
 from collections.abc import Generator
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from loopcore.files.file import Blocks, File
 from loopcore.files.modes import Mode, parse
@@ -27,6 +27,9 @@ from loopcore.files.operated import Operated
 from loopcore.files.port import Port
 from loopcore.files.threads import Threads
 from loopcore.ports.readiness import Capability
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["Blocks", "File", "Opening", "open", "read_bytes", "stat", "write_bytes"]
 
@@ -90,7 +93,7 @@ async def read_bytes(path: Path) -> bytes:
         return await file.read()
 
 
-async def write_bytes(path: Path, data: Any) -> int:
+async def write_bytes(path: Path, data: "ReadableBuffer") -> int:
     """Write `data` to the file `path`, which is created or truncated first; return the number of bytes."""
     memoryview(data).release()  # data that cannot be written must not truncate the file
     async with open(path, "wb") as file:

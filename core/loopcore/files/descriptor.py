@@ -9,9 +9,13 @@ Thread: the loop's own, except `take`, `close_now` and the finalizer, which may 
 
 import os
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from loopcore.services.call import Call
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Descriptor:
@@ -26,7 +30,7 @@ class Descriptor:
         """Held from a seek to the read or write that it is for, on platforms without pread(2)."""
         self._idle: Call | None = None
 
-    def __del__(self, _close: Any = os.close) -> None:
+    def __del__(self, _close: Callable[[int], object] = os.close) -> None:
         if self.fd >= 0:
             _close(self.fd)
 
@@ -41,7 +45,7 @@ class Descriptor:
             idle, self._idle = self._idle, None
             idle.end(None)
 
-    async def idle(self, loop: Any) -> None:
+    async def idle(self, loop: "asyncio.AbstractEventLoop") -> None:
         """Wait until nothing uses the file. A cancellation is raised only then."""
         if self.uses:
             self._idle = Call(loop)

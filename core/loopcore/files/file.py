@@ -19,13 +19,17 @@ import errno
 import io
 import os
 import warnings
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from loopcore.files.descriptor import Descriptor
 from loopcore.files.modes import Mode
 from loopcore.files.port import APPEND, Port, Progress
 from loopcore.files.transfer import FIRST_READ, gather, put
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 LAST_POSITION: Final = 2**63 - 1
 
@@ -90,7 +94,7 @@ class File:
         state = "closed" if self.closed else f"position={self._position}"
         return f"<loopcore.files.File {self.name!r} mode={self.mode!r} {state}>"
 
-    def __del__(self, _warn: Any = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., object] = warnings.warn) -> None:
         if hasattr(self, "_descriptor") and not self.closed:
             _warn(f"unclosed file {self!r}", ResourceWarning, source=self)
             self._abandon()
@@ -152,7 +156,7 @@ class File:
             self._position += len(data)
             return data
 
-    async def readinto(self, buffer: Any, /) -> int:
+    async def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Read into `buffer`, writable and contiguous, and return how many bytes were read.
 
         They are copied at the end: a call that fails or is cancelled does not touch the buffer.
@@ -207,7 +211,7 @@ class File:
 
     # Writing
 
-    async def write(self, data: Any, /) -> int:
+    async def write(self, data: "ReadableBuffer", /) -> int:
         """Write all of `data`, a bytes-like object, at the position or, in append modes, at the end; return its length.
 
         If the write fails or is cancelled, the position is after the bytes that were written: a prefix of `data`,
@@ -226,7 +230,7 @@ class File:
                 elif progress.end is not None:
                     self._position = progress.end
 
-    async def write_at(self, offset: int, data: Any, /) -> int:
+    async def write_at(self, offset: int, data: "ReadableBuffer", /) -> int:
         """Write as `write` does, but at `offset`; the position is unchanged. Does not take turns.
 
         Raises io.UnsupportedOperation in the append modes, which write to the end whatever the offset is.

@@ -21,7 +21,7 @@ class OpenCall(OperationCall):
 
     __slots__ = ()
 
-    def _take(self, result: Any) -> Any:
+    def _take(self, result: Any) -> Descriptor:
         return Descriptor(result)
 
 

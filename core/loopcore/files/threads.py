@@ -39,7 +39,7 @@ class ThreadCall(Call):
 
     __slots__ = ("_certain", "_inner", "_job")
 
-    def __init__(self, loop: Any, purpose: str, job: Job, certain: bool) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, purpose: str, job: Job, certain: bool) -> None:
         Call.__init__(self, loop, purpose)
         self._job = job
         self._certain = certain

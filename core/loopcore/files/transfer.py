@@ -1,9 +1,12 @@
 """Reading and writing in pieces, so that a cancellation need not wait for the whole transfer."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from loopcore.files.descriptor import Descriptor
 from loopcore.files.port import APPEND, Port, Progress
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 FIRST_READ: Final = 64 * 1024
 """The size in bytes of the first read if the length is unknown; most files are shorter."""
@@ -31,7 +34,7 @@ async def gather(port: Port, descriptor: Descriptor, offset: int, limit: int | N
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-async def put(port: Port, descriptor: Descriptor, data: Any, offset: int, progress: Progress) -> int:
+async def put(port: Port, descriptor: Descriptor, data: "ReadableBuffer", offset: int, progress: Progress) -> int:
     """Write all of `data` at `offset`, and return its length; `progress` is updated as it goes."""
     with memoryview(data) as raw:
         if not raw.nbytes:

@@ -280,7 +280,7 @@ class Signals:
     def __init__(self, group: LoopGroup, escalate: bool) -> None:
         self._group = group
         self._escalate = escalate
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
         self.count = 0
         self.forced = 0
 

@@ -15,7 +15,7 @@ import asyncio
 import os
 import socket
 import stat
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -198,7 +198,7 @@ class Listeners:
         return ServerSockets(number, [None] * self._count, sockets)
 
 
-async def bind(create: Any, arguments: dict[str, Any]) -> list[socket.socket]:
+async def bind(create: Callable[..., Awaitable[asyncio.Server]], arguments: dict[str, Any]) -> list[socket.socket]:
     """Return bound sockets, made as asyncio makes them, with its errors."""
     server = await create(asyncio.Protocol, **arguments, start_serving=False)
     try:

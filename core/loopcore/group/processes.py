@@ -190,7 +190,7 @@ class DupFdOnStart:
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[Any], int], tuple[object]]:
         return _detached, (reduction.DupFd(self._fd),)
 
 

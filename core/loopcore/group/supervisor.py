@@ -24,7 +24,7 @@ from loopcore.group.errors import GroupError, MemberFailedError
 from loopcore.group.figures import GroupStats, MemberStats, MemberStatus, add_up
 from loopcore.group.host import Host
 from loopcore.group.listeners import Listeners
-from loopcore.group.load import LoadTable, cells_of
+from loopcore.group.load import Cells, LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import ThreadInbox
 from loopcore.group.processes import GRACE, ProcessHost, Shared, block_signals
@@ -52,7 +52,7 @@ class Supervisor:
         self.exit_code = 0
         self._part = part
         self._on_failure = on_failure
-        cells: Any = [0.0] * cells_of(part.count)
+        cells: Cells = [0.0] * cells_of(part.count)
         self._table = LoadTable(cells, part.count) if self._shared is None else self._shared.table
         self._inboxes: list[ThreadInbox | None] = [None] * part.count
         self._listeners = Listeners(part.count, sockets)

@@ -10,11 +10,14 @@ import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from loopcore.errors import LoopcoreError, UsageError
 from loopcore.text import did_you_mean
 from loopcore.version import __version__
+
+if TYPE_CHECKING:
+    from loopcore.selection.discovery import Choice
 
 AUTO: Final = "auto"
 """The word for loopcore's own choice; no backend or plugin may have this name."""
@@ -53,7 +56,7 @@ class Catalogue:
         self._installed: dict[str, list[Declaration]] | None = None
         self._registered: dict[str, Declaration] = {}
         self._loaded: dict[Declaration, object] = {}
-        self.choices: dict[tuple[str, str], Any] = {}
+        self.choices: dict[tuple[str, str], Choice] = {}
         """Earlier choices, by the specification and its wording in messages. Replaced by a new dict when the catalogue
         changes: a choice being made at that moment is stored in the old one."""
 

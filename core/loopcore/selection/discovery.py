@@ -144,7 +144,7 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     raise _refusal(asked, refusals)
 
 
-def take_backend(backend: Any) -> tuple[Any, Any]:
+def take_backend(backend: Any) -> tuple[Backend, Callable[[], Backend]]:
     """Return `backend`, or the backend that it names as for `choose_backend`, and a factory of more like it.
 
     Raises UsageError if it is neither a backend nor names one, and the errors of `choose_backend`.

@@ -67,7 +67,7 @@ SETTINGS: Final = {
 class LoopSettings(NamedTuple):
     """What the environment says of a new loop."""
 
-    task_classes: tuple[Any, Any] | None
+    task_classes: tuple[type[asyncio.Future[Any]], type[asyncio.Task[Any]]] | None
     """asyncio's classes of futures and tasks if LOOPCORE_TASKS asks for them."""
     threads: int | None
     """How many threads LOOPCORE_THREADS gives the default executor."""
@@ -116,7 +116,7 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
     )
 
 
-def _task_classes() -> tuple[Any, Any] | None:
+def _task_classes() -> tuple[type[asyncio.Future[Any]], type[asyncio.Task[Any]]] | None:
     asked = read(TASKS_VARIABLE)
     if not asked:
         return None

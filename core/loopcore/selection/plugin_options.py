@@ -60,7 +60,7 @@ class Option(NamedTuple):
     default: str
 
 
-def options_of(who: str, factory: Any) -> list[Option]:
+def options_of(who: str, factory: object) -> list[Option]:
     """Return the options that can be given as text; `who` names the plugin in errors. An object has none."""
     if not callable(factory):
         return []
@@ -156,7 +156,7 @@ def _kind_of(parameter: Parameter) -> Any:
     return str if annotation in (Parameter.empty, Any, object) else annotation
 
 
-def _name_of(kind: Any) -> str:
+def _name_of(kind: object) -> str:
     return "bool (yes or no)" if kind is bool else str(getattr(kind, "__name__", kind))
 
 

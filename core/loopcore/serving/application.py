@@ -6,6 +6,7 @@ import os
 import pkgutil
 import sys
 import threading
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ def load_application(target: str, *, factory: bool = False, copy: bool = False) 
     module = _import(module_name, target)
     if copy and not factory:
         module = _execute_again(module, target)
-    found: Any = module
+    found: object = module
     for name in attribute.split("."):
         if not hasattr(found, name):
             hint = did_you_mean(name, [each for each in dir(found) if not each.startswith("_")])
@@ -105,7 +106,7 @@ def _execute_again(module: ModuleType, target: str) -> ModuleType:
 _WAYS: Final = "; use --factory with a function that returns an application, --shared-app, or --processes"
 
 
-def _call(factory: Any, target: str) -> Any:
+def _call(factory: Callable[[], Any], target: str) -> Any:
     try:
         app = factory()
     except TypeError as error:

@@ -19,7 +19,7 @@ stays incomplete, and its connection closes: half a download that ends properly 
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn
 
@@ -279,7 +279,7 @@ def _means_disconnect(error: Exception) -> bool:
     return not names.isdisjoint(DISCONNECTS)
 
 
-def _is_event_stream(headers: Any) -> bool:
+def _is_event_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return any(
         bytes(name).lower() == b"content-type" and bytes(value).lower().startswith(b"text/event-stream")
         for name, value in headers

@@ -5,9 +5,9 @@ import concurrent.futures
 import os
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
@@ -17,8 +17,18 @@ from loopcore.log import own_logger
 from loopcore.serving.reports import CANNOT_SERVE, STARTUP_FAILED, report_to_stderr
 
 if TYPE_CHECKING:
+    from asyncio.trsock import TransportSocket
+
+    import uvicorn
+
+    from loopcore.group.server import GroupServer
     from loopcore.serving.on_hypercorn import HypercornServer
     from loopcore.serving.on_uvicorn import UvicornServer
+
+T = TypeVar("T")
+
+Listening: TypeAlias = "socket.socket | TransportSocket"
+Listener: TypeAlias = "asyncio.Server | GroupServer"
 
 ENDING: Final = 5.0
 """Seconds after the deadline in which what is open is ended and the lifespan shuts down; then the group cuts."""
@@ -40,7 +50,7 @@ class Plan(NamedTuple):
     """Options of the server."""
     lifespan: "SharedLifespan | None" = None
     """For an application that all loops share."""
-    configure: Callable[[Any], Any] | None = None
+    configure: "Callable[[Any], uvicorn.Config] | None" = None
     """Returns the loaded uvicorn.Config for an application object, instead of `options`."""
     at_limit: Callable[[], None] | None = None
     """Called when uvicorn's `limit_max_requests` is reached: has the group drain."""
@@ -115,7 +125,7 @@ def _report_drain(member: Member, seconds: float, exchanges: Counter[str]) -> No
         )
 
 
-def _announce(plan: Plan, member: Member, sockets: list[Any], *, tls: bool) -> None:
+def _announce(plan: Plan, member: Member, sockets: "Sequence[Listening]", *, tls: bool) -> None:
     if member.index or member.generation:
         return
     where = " and ".join(_address(sock, tls=tls) for sock in sockets)
@@ -125,7 +135,7 @@ def _announce(plan: Plan, member: Member, sockets: list[Any], *, tls: bool) -> N
     own_logger.info("serving %s with %s; Ctrl-C drains and ends", where, how)
 
 
-def _address(sock: Any, *, tls: bool) -> str:
+def _address(sock: "Listening", *, tls: bool) -> str:
     name = sock.getsockname()
     if not isinstance(name, tuple):
         return f"the Unix socket {os.fsdecode(name)}"
@@ -168,7 +178,7 @@ async def _serve_uvicorn(plan: Plan, member: Member, app: Any) -> Counter[str]:
     return await server.stop(seconds, others)
 
 
-async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[Any]:
+async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> "list[Listener]":
     factory = server.make_protocol
     how: dict[str, Any] = {"ssl": server.config.ssl, "backlog": server.config.backlog}
     if plan.sockets:
@@ -179,7 +189,7 @@ async def _listen(plan: Plan, member: Member, server: "UvicornServer") -> list[A
         return [await member.create_server(factory, plan.host, plan.port, **how)]
 
 
-async def _for_all_users(path: str, making: Awaitable[Any]) -> Any:
+async def _for_all_users(path: str, making: Awaitable[T]) -> T:
     """Let every user connect to a Unix socket, as uvicorn does: the proxy in front runs as another one."""
     made = await making
     os.chmod(path, 0o666)
@@ -221,7 +231,7 @@ async def _serve_hypercorn(plan: Plan, member: Member, app: Any) -> Counter[str]
     return await server.stop(seconds)
 
 
-async def _descriptors(plan: Plan, member: Member) -> tuple[list[int], list[Any]]:
+async def _descriptors(plan: Plan, member: Member) -> "tuple[list[int], list[Listening]]":
     """Return descriptors of listening sockets for a server that closes them, and the sockets to show."""
     if plan.sockets:
         return [os.dup(each.fileno()) for each in plan.sockets], list(plan.sockets)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from loopcore.errors import UsageError
-from loopcore.serving.drain import PATIENCE, Drain, Message, Receive, Send
+from loopcore.serving.drain import PATIENCE, Application, Drain, Message, Receive, Send
 from loopcore.text import did_you_mean
 
 try:
@@ -53,7 +53,7 @@ def make_config(options: Mapping[str, Any], descriptors: Sequence[int]) -> Confi
 class HypercornServer:
     """hypercorn on the running loop."""
 
-    def __init__(self, app: Any, config: Config) -> None:
+    def __init__(self, app: Application, config: Config) -> None:
         self.drain = Drain(app)
         self._config = config
         self._starting = asyncio.Event()

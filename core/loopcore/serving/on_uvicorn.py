@@ -12,7 +12,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from loopcore.errors import UsageError
-from loopcore.serving.drain import Drain
+from loopcore.serving.drain import Drain, Message, Receive, Send
 from loopcore.text import did_you_mean
 
 try:
@@ -72,7 +72,7 @@ def _never_a_factory(app: Any) -> Any:
     except (TypeError, ValueError):
         return app
 
-    async def call(scope: Any, receive: Any, send: Any) -> None:
+    async def call(scope: Message, receive: Receive, send: Send) -> None:
         await app(scope, receive, send)
 
     return call
