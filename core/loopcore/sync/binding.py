@@ -48,7 +48,7 @@ class LoopBinding:
     def _meet(self, loop: "AbstractEventLoop | None") -> None:
         bound = self._loop
         if loop is None:
-            if bound.is_running():  # type: ignore[union-attr]  # a loop, as it is another than `loop`
+            if bound.is_running():  # type: ignore[union-attr]  # not None: `loop` is, and the two differ
                 self._refuse("without a running loop")
         elif bound is None or bound.is_closed():
             self._loop = loop
