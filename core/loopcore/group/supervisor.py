@@ -59,7 +59,7 @@ class Supervisor:
         self._hosts: list[Host] = []
         self._first_failed: Host | None = None
         self._extra: set[Host] = set()  # successors that are not ready yet, and predecessors that drain
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._all_ended = asyncio.Event()
         self._calling = threading.RLock()  # a signal handler may interrupt `call` in the same thread
         self._takes_calls = True
@@ -366,7 +366,14 @@ class Supervisor:
 
     def listen(self, index: int, request: ListenRequest) -> "concurrent.futures.Future[Listening]":
         """Return a member's listening sockets. Thread: any."""
-        return self.call(self._listeners.listen(index, request))
+        return self.call(self._listen(index, request))
+
+    async def _listen(self, index: int, request: ListenRequest) -> Listening:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)  # `_until_over` waits for it: a call that the member cancels is done before its task
+        task.add_done_callback(self._tasks.discard)
+        return await self._listeners.listen(index, request)
 
     def release(self, index: int, number: int) -> None:
         """Give up a member's listening sockets. Thread: any."""
