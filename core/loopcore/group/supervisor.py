@@ -198,7 +198,10 @@ class Supervisor:
         return another
 
     def _begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(coroutine)
+        self._keep(self.loop.create_task(coroutine))
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """Have the group end after `task`. Thread: the supervisor's."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -371,8 +374,7 @@ class Supervisor:
     async def _listen(self, index: int, request: ListenRequest) -> Listening:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)  # `_until_over` waits for it: a call that the member cancels is done before its task
-        task.add_done_callback(self._tasks.discard)
+        self._keep(task)  # a call that the member cancels is done before its task
         return await self._listeners.listen(index, request)
 
     def release(self, index: int, number: int) -> None:
