@@ -46,6 +46,7 @@ MADE_BY_LOOPCORE = frozenset(
         "loopcore.files.File",
         "loopcore.files.Opening",
         "loopcore.kernel.probes.Probes",
+        "loopcore.sim.Outcome",
         "loopcore.sync.Guard",
         "loopcore.sync.Selected",
         *(

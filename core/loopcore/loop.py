@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike, ReadableBuffer, WriteableBuffer
 
     from loopcore.endpoints.assembly import Endpoints
-    from loopcore.endpoints.process import Stream
     from loopcore.services.children import Children
     from loopcore.services.executor import Executors
-    from loopcore.services.literals import HostName, Port
     from loopcore.services.resolver import Resolver
     from loopcore.services.sendfile import SendFiles
 
@@ -279,8 +277,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     async def getaddrinfo(
         self,
-        host: "HostName",
-        port: "Port",
+        host: bytes | str | None,
+        port: bytes | str | int | None,
         *,
         family: int = 0,
         type: int = 0,  # noqa: A002 - asyncio's name
@@ -422,10 +420,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._endpoints.pipes.connect_write_pipe(protocol_factory, pipe)
 
     async def subprocess_exec(
-        self, protocol_factory: Factory[P], program: Any, *args: Any, stdin: "Stream" = PIPE,
-        stdout: "Stream" = PIPE, stderr: "Stream" = PIPE, universal_newlines: bool = False, shell: bool = False,
-        bufsize: int = 0, encoding: str | None = None, errors: str | None = None, text: bool | None = None,
-        **kwargs: Any,
+        self, protocol_factory: Factory[P], program: Any, *args: Any, stdin: "FileDescriptorLike | None" = PIPE,
+        stdout: "FileDescriptorLike | None" = PIPE, stderr: "FileDescriptorLike | None" = PIPE,
+        universal_newlines: bool = False, shell: bool = False, bufsize: int = 0, encoding: str | None = None,
+        errors: str | None = None, text: bool | None = None, **kwargs: Any,
     ) -> tuple[asyncio.SubprocessTransport, P]:
         return await self._endpoints.processes.subprocess_exec(
             protocol_factory, (program, *args), (stdin, stdout, stderr), shell,
@@ -433,9 +431,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     async def subprocess_shell(
-        self, protocol_factory: Factory[P], cmd: bytes | str, *, stdin: "Stream" = PIPE, stdout: "Stream" = PIPE,
-        stderr: "Stream" = PIPE, universal_newlines: bool = False, shell: bool = True, bufsize: int = 0,
-        encoding: str | None = None, errors: str | None = None, text: bool | None = None, **kwargs: Any,
+        self, protocol_factory: Factory[P], cmd: bytes | str, *, stdin: "FileDescriptorLike | None" = PIPE,
+        stdout: "FileDescriptorLike | None" = PIPE, stderr: "FileDescriptorLike | None" = PIPE,
+        universal_newlines: bool = False, shell: bool = True, bufsize: int = 0, encoding: str | None = None,
+        errors: str | None = None, text: bool | None = None, **kwargs: Any,
     ) -> tuple[asyncio.SubprocessTransport, P]:
         return await self._endpoints.processes.subprocess_shell(
             protocol_factory, cmd, (stdin, stdout, stderr), shell,
