@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,13 @@ PATIENCE = 30.0
 
 pytestmark = [pytest.mark.loopcore_only, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")]
 
+needs_otel = pytest.mark.skipif(find_spec("opentelemetry") is None, reason='pip install "loopcore[otel]"')
+
 PROGRAM = """
 import asyncio, os, sys, threading, time
 import loopcore
+if "otel" in sys.argv[1]:
+    from loopcore_plugins.metrics import otel
 
 async def main():
     loop = asyncio.get_running_loop()
@@ -33,6 +38,8 @@ async def main():
     if child == 0:
         asyncio.sleep(0)  # never awaited, which strict is told
         loop.run_in_executor(None, int)  # which metrics counts
+        if "otel" in sys.argv[1]:
+            otel._recent()
         os._exit(0)
     over.set()
     holder.join()
@@ -61,6 +68,7 @@ WATCH_THREAD = "from loopcore_plugins.watchdog.watch_thread import watch_thread;
         ("watchdog:file=live", "from loopcore_plugins.watchdog import health; lock = health._process.lock"),
         ("recorder", WATCH_THREAD),
         ("metrics", "lock = plugin._record.jobs._lock"),
+        pytest.param("metrics:otel=yes", "lock = otel._lock", marks=needs_otel),
         ("strict", "from loopcore_plugins.policy import unawaited; lock = unawaited._lock"),
     ],
 )

@@ -290,10 +290,11 @@ class File:
             return await self._port.stat(self._descriptor)
 
     async def close(self) -> None:
-        """Close the file when all earlier calls have ended. Idempotent. Raises OSError if close(2) fails.
+        """Close the file when all earlier calls have ended. Raises OSError if close(2) fails.
 
         The descriptor is closed then, even if this is cancelled: the cancellation is raised afterwards. An error of
-        close(2) that a cancellation hides goes to the loop's exception handler.
+        close(2) that a cancellation hides goes to the loop's exception handler. A second call returns at once, also
+        while the first waits.
         """
         if self._closing or self.closed:
             return

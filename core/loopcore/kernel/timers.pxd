@@ -49,3 +49,4 @@ cdef class TimerHeap(TimerKeeper):
 cdef bint fires_before(TimerHandle one, TimerHandle other) noexcept
 @cython.locals(live=list, timer=TimerHandle)
 cdef list live_of(list timers)
+cpdef double deadline_of(TimerHandle timer)

@@ -6,6 +6,7 @@ and gauges are instruments of the global meter provider, and histograms are adde
 `loopcore_plugins.metrics.otel_histograms`.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -75,3 +76,14 @@ def _recent() -> list[LoopSnapshot]:
         if now - _taken[0] > _SAME_COLLECTION:
             _taken = (now, snapshots())
         return _taken[1]
+
+
+def _reset_in_child() -> None:
+    """Reset in a forked child: the snapshots are of the parent's loops, and the lock may be held."""
+    global _lock, _taken
+    _lock = threading.Lock()
+    _taken = (float("-inf"), [])
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_in_child)

@@ -22,6 +22,10 @@ logger = plugin_logger.getChild("watchdog")
 INTERVAL: Final = 1.0
 """Seconds between two touches."""
 
+_lock = threading.RLock()
+"""Held to change the files and the table of them; reentrant, because a garbage collection under it may close a loop."""
+_files: "dict[Path, LiveFile]" = {}
+
 
 class LiveFile(Subject):
     """The file at `path`. Thread: the watch thread's, except `remove`."""
@@ -31,7 +35,6 @@ class LiveFile(Subject):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.users = 0
-        self._lock = threading.RLock()  # a finalizer that runs inside may close a loop
         self._touched = float("-inf")
         self._failed = False
 
@@ -40,7 +43,7 @@ class LiveFile(Subject):
         if moment.now - self._touched < INTERVAL * 0.75 or liveness():
             return
         self._touched = moment.now
-        with self._lock:
+        with _lock:
             if not self.gone:
                 self.touch()
 
@@ -57,17 +60,13 @@ class LiveFile(Subject):
 
     def remove(self) -> None:
         """Remove the file, and never touch it again. Thread: any."""
-        with self._lock:
+        with _lock:
             self.gone = True
             try:
                 self.path.unlink(missing_ok=True)
             except OSError as exc:
                 logger.error("the watchdog cannot remove %s: %s", self.path, exc)
         watch_thread().hurry()
-
-
-_lock = threading.RLock()  # reentrant: a garbage collection under it may close a loop
-_files: dict[Path, LiveFile] = {}
 
 
 def check_writable(path: Path) -> None:
