@@ -7,10 +7,13 @@ import socket
 import ssl
 import stat
 import threading
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from loopcore.group import GroupServer, Member, current_member
+from loopcore.group.part import Listening, ListenRequest
 
 PATIENCE = 30.0
 """Seconds until a test is given up; nothing takes nearly that long unless it hangs."""
@@ -322,3 +325,22 @@ async def serves_tls(member: Member, chain: str) -> None:
     load = member._life._load
     load.choose = lambda number: (member.index + 1) % member.count  # type: ignore[method-assign]
     await serves(member, ssl=context)
+
+
+async def sockets_of_a_cancelled_server() -> list[int]:
+    """Cancel `create_server` when its sockets have come and nobody has taken them; return their descriptors."""
+    member = current_member()
+    link, sockets = member._life.link, []
+
+    def listen(request: ListenRequest) -> Future[Listening]:
+        pending = link.listen(request)
+        sockets.extend(pending.result(PATIENCE).sockets)
+        return pending
+
+    member._life.link = SimpleNamespace(listen=listen, release=link.release)  # type: ignore[assignment]
+    making = asyncio.ensure_future(member.create_server(asyncio.Protocol, "127.0.0.1", 0))
+    await asyncio.sleep(0)
+    making.cancel()
+    await asyncio.wait([making])
+    member._life.link = link
+    return [each.fileno() for each in sockets] if making.cancelled() else []

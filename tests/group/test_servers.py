@@ -49,6 +49,12 @@ def test_children_of_a_member_process_inherit_no_socket() -> None:
             assert group.run_on(index, mains.inheritable_sockets).result(PATIENCE) == []
 
 
+def test_sockets_of_a_server_that_is_cancelled_as_they_come_are_closed(make_group: Make) -> None:
+    with make_group(mains.only_waits) as group:
+        descriptors = group.run_on(0, mains.sockets_of_a_cancelled_server).result(PATIENCE)
+        assert set(descriptors) == {-1}
+
+
 def test_connections_are_counted_until_they_are_closed(make_group: Make) -> None:
     with make_group(mains.gives_all_away) as group:
         client = connected(port_of(group))

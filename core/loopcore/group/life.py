@@ -18,18 +18,21 @@ import threading
 import time
 from functools import partial
 from ssl import SSLContext
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.group.calls import Calls
 from loopcore.group.figures import MemberStats
 from loopcore.group.load import PERIOD, SERVERS, Load, LoadTable
 from loopcore.group.member import Member, current
-from loopcore.group.part import Link, ListenRequest, Part
+from loopcore.group.part import Link, Listening, ListenRequest, Part
 from loopcore.group.post import Post
 from loopcore.group.server import GroupServer, ProtocolFactory, reset
 from loopcore.kernel.meter import Meter
 from loopcore.loop import EventLoop
 from loopcore.runner import Runner
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 UNSAMPLED: Final = 1e6
 """The window of the meter, in seconds: its exact figures are enough."""
@@ -201,10 +204,12 @@ class Life:
         """Make this member's part of a server, on sockets of the group."""
         request = self._numbered(family, tuple(sorted(arguments.items())))
         self._requests.add(request)
+        pending = self.link.listen(request)
         try:
-            listening = await asyncio.wrap_future(self.link.listen(request))
+            listening = await asyncio.wrap_future(pending)
         except BaseException:
             self._requests.discard(request)
+            pending.add_done_callback(self._give_back)  # the sockets may have just come
             raise
         number, sockets = listening.number, listening.sockets
         timeouts = {"ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": shutdown_timeout}
@@ -240,6 +245,14 @@ class Life:
         while (request := ListenRequest(family, arguments, occurrence)) in self._requests:
             occurrence += 1
         return request
+
+    def _give_back(self, pending: "Future[Listening]") -> None:
+        """Close the sockets of a call that was cancelled."""
+        if not pending.cancelled() and pending.exception() is None:
+            listening = pending.result()
+            for each in listening.sockets:
+                each.close()
+            self.link.release(listening.number)
 
     def _released(self, request: ListenRequest, server: GroupServer) -> None:
         self._requests.discard(request)
