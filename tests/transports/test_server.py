@@ -308,6 +308,29 @@ async def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop
     assert len(handled.contexts) == 2
 
 
+@pytest.mark.differs(
+    "EventLoop.create_server",
+    why="Accepting a connection is no task: a program that cancels all tasks to end does not end a connection that is "
+    "being accepted, `Server.abort_clients` does. asyncio's accepting is a task.",
+)
+@pytest.mark.loopcore_only
+async def test_accepting_a_connection_is_no_task(loop: Loop) -> None:
+    made: list[Any] = []
+    tasks = []
+
+    def make() -> Counter:
+        tasks.append(asyncio.all_tasks())
+        return Counter(made)
+
+    async with serving(make) as server:
+        with await connect(server) as peer:
+            await until(lambda: bool(made))
+            server.abort_clients()
+            with contextlib.suppress(ConnectionResetError):
+                assert await receive_all(peer) == b""
+    assert tasks == [{asyncio.current_task()}]
+
+
 async def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: Loop) -> None:
     handled = Handled(loop)
     made: list[Any] = []
