@@ -359,7 +359,7 @@ class Task(Future):
         if exc is not None:
             drop_own_frames(exc)
         self._exception = exc
-        self._cancel(self._cancel_message)
+        self._cancel(self._cancel_message if exc is None else None)  # the message is in `exc`, which is raised once
 
     def _finish_failed(self, exc: BaseException) -> None:
         drop_own_frames(exc)

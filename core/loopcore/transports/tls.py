@@ -206,6 +206,9 @@ class SSLTransport(TlsConnection):
 
     def writelines(self, list_of_data: "Iterable[bytes | bytearray | memoryview]") -> None:
         """Encrypt and send the buffers one after the other, together. Otherwise as `write`."""
+        if self._engine.state > OPEN:
+            self._count_lost_write()  # one, however many buffers
+            return
         for data in list_of_data:
             self.write(data)
 

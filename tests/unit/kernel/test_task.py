@@ -123,6 +123,21 @@ async def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> 
     with pytest.raises(asyncio.CancelledError, match="why"):
         await task
     assert log == []
+    with pytest.raises(asyncio.CancelledError) as again:
+        task.result()
+    assert again.value.args == ()
+
+
+async def test_a_cancelled_task_gives_its_message_to_the_first_that_asks(loop: Loop) -> None:
+    async def cancels_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel("why")
+        await asyncio.sleep(0)
+
+    (error,) = await asyncio.gather(loop.create_task(cancels_itself()), return_exceptions=True)
+    assert isinstance(error, asyncio.CancelledError)
+    assert str(error) == ""
 
 
 @pytest.mark.covers("EventLoop.create_task(context)")
