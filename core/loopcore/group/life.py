@@ -247,7 +247,7 @@ class Life:
         return request
 
     def _give_back(self, pending: "Future[Listening]") -> None:
-        """Close the sockets of a call that was cancelled."""
+        """Close the sockets of a call that was cancelled. Thread: any."""
         if not pending.cancelled() and pending.exception() is None:
             listening = pending.result()
             for each in listening.sockets:
