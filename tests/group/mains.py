@@ -327,20 +327,26 @@ async def serves_tls(member: Member, chain: str) -> None:
     await serves(member, ssl=context)
 
 
-async def sockets_of_a_cancelled_server() -> list[int]:
-    """Cancel `create_server` when its sockets have come and nobody has taken them; return their descriptors."""
+async def sockets_of_a_cancelled_server(ticks: int) -> list[int] | None:
+    """Cancel `create_server` some ticks after it began to wait; return the descriptors, or None if it came too late."""
     member = current_member()
     link, sockets = member._life.link, []
 
     def listen(request: ListenRequest) -> Future[Listening]:
-        pending = link.listen(request)
-        sockets.extend(pending.result(PATIENCE).sockets)
+        listening = link.listen(request).result(PATIENCE)
+        sockets.extend(listening.sockets)
+        pending: Future[Listening] = Future()
+        member.loop.call_soon(pending.set_result, listening)
         return pending
 
     member._life.link = SimpleNamespace(listen=listen, release=link.release)  # type: ignore[assignment]
     making = asyncio.ensure_future(member.create_server(asyncio.Protocol, "127.0.0.1", 0))
-    await asyncio.sleep(0)
+    for _ in range(ticks):
+        await asyncio.sleep(0)
     making.cancel()
     await asyncio.wait([making])
     member._life.link = link
-    return [each.fileno() for each in sockets] if making.cancelled() else []
+    if making.cancelled():
+        return [each.fileno() for each in sockets]
+    making.result().close()
+    return None

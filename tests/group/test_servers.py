@@ -51,8 +51,11 @@ def test_children_of_a_member_process_inherit_no_socket() -> None:
 
 def test_sockets_of_a_server_that_is_cancelled_as_they_come_are_closed(make_group: Make) -> None:
     with make_group(mains.only_waits) as group:
-        descriptors = group.run_on(0, mains.sockets_of_a_cancelled_server).result(PATIENCE)
-        assert set(descriptors) == {-1}
+        outcomes = [
+            group.run_on(0, mains.sockets_of_a_cancelled_server, ticks).result(PATIENCE) for ticks in range(2, 6)
+        ]
+        assert outcomes[0] is not None
+        assert all(set(each) == {-1} for each in outcomes if each is not None)
 
 
 def test_connections_are_counted_until_they_are_closed(make_group: Make) -> None:

@@ -236,7 +236,11 @@ class Life:
         if self.is_draining:
             server.leave()
         elif start_serving:
-            await server.start_serving()
+            try:
+                await server.start_serving()
+            except BaseException:
+                server.close()  # the program never gets it
+                raise
         return server
 
     def _numbered(self, family: str, arguments: tuple[tuple[str, Any], ...]) -> ListenRequest:
