@@ -66,7 +66,7 @@ def look(work: Work, others: Others, *watchers: Any) -> None:
     finally:
         work.end()
     for job in jobs:
-        job.result(PATIENCE)
+        assert job.result(PATIENCE)
 
 
 def test_the_tasks_of_a_loop_are_listed_in_another_thread(factory: Factory) -> None:

@@ -310,11 +310,11 @@ async def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop
 
 @pytest.mark.differs(
     "EventLoop.create_server",
-    why="Accepting a connection is no task: a program that cancels all tasks to end does not end a connection that is "
-    "being accepted, `Server.abort_clients` does. asyncio's accepting is a task.",
+    why="Accepting a connection does not create a task, so cancelling all tasks does not end a connection that is "
+    "being accepted; `Server.abort_clients` does. asyncio creates one.",
 )
 @pytest.mark.loopcore_only
-async def test_accepting_a_connection_is_no_task(loop: Loop) -> None:
+async def test_accepting_a_connection_creates_no_task(loop: Loop) -> None:
     made: list[Any] = []
     tasks = []
 

@@ -203,8 +203,8 @@ class Life:
     ) -> GroupServer:
         """Make this member's part of a server, on sockets of the group."""
         request = self._numbered(family, tuple(sorted(arguments.items())))
-        self._requests.add(request)
         pending = self.link.listen(request)
+        self._requests.add(request)
         try:
             listening = await asyncio.wrap_future(pending)
         except BaseException:
