@@ -7,12 +7,14 @@ import socket
 import ssl
 import stat
 import threading
+import time
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from loopcore.group import GroupServer, Member, current_member
+from loopcore.group.calls import Calls
 from loopcore.group.part import Listening, ListenRequest
 
 PATIENCE = 30.0
@@ -118,6 +120,18 @@ async def member_0_returns_when_told(member: Member) -> None:
 
 def fail() -> None:
     current_member().told.set_result(None)  # type: ignore[attr-defined]
+
+
+def delay_answers() -> None:
+    """From now on, the thread that reads the calls of this process falls asleep after it has begun one."""
+    submit = Calls.submit
+
+    def submit_and_sleep(self: Calls, function: Any, arguments: tuple[Any, ...]) -> "Future[Any]":
+        future = submit(self, function, arguments)
+        time.sleep(0.5)
+        return future
+
+    Calls.submit = submit_and_sleep  # type: ignore[method-assign]
 
 
 def port() -> int:

@@ -1,5 +1,6 @@
 """Calls on a member's loop."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pickle import PicklingError
 
@@ -50,6 +51,13 @@ def test_the_end_of_a_member_fails_its_calls(group: LoopGroup) -> None:
         call.result(PATIENCE)
     with pytest.raises(UsageError, match="this one is ended"):
         group.run_on(0, mains.index)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="members are threads on Windows")
+def test_a_call_is_answered_although_it_ends_the_process() -> None:
+    with LoopGroup(mains.fails_when_told, loops=1, kind="processes") as group:
+        group.run_on(0, mains.delay_answers).result(PATIENCE)
+        group.run_on(0, mains.fail).result(PATIENCE)
 
 
 def test_a_member_that_does_not_exist_is_refused(group: LoopGroup) -> None:

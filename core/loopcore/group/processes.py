@@ -265,6 +265,7 @@ class ProcessLink:
     def end(self, error: BaseException | None) -> None:
         """Report the end."""
         self._ended.set()
+        self._peer.finish()
         if error is None:
             self._peer.tell("ended", 0, None)
         else:

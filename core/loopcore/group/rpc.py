@@ -101,6 +101,7 @@ class Peer:
         self._lock = threading.Lock()
         self._asked: dict[int, Future[Any]] = {}
         self._serving: dict[int, Future[Any]] = {}
+        self._dispatching = threading.Lock()
         self._last = 0
         self._is_over = False
 
@@ -143,7 +144,8 @@ class Peer:
     def run(self) -> None:
         """Read until the other side is gone or `shut` is called. Requests without an answer get MemberFailedError."""
         while (received := self._channel.recv()) is not None:
-            self._dispatch(*received)
+            with self._dispatching:
+                self._dispatch(*received)
         with self._lock:
             self._is_over = True
             asked, self._asked = self._asked, {}
@@ -152,6 +154,11 @@ class Peer:
             settle(future, error=MemberFailedError("the member ended before it answered"))
         for future in serving:
             future.cancel()
+
+    def finish(self) -> None:
+        """Let `run` send the answer to what it has begun with, before the process ends and its thread with it."""
+        if self._dispatching.acquire(timeout=SEND_TIMEOUT):
+            self._dispatching.release()
 
     def shut(self) -> None:
         """Let `run` return when it has read what has come already."""
