@@ -1,6 +1,7 @@
 """What the members of the tests run: importable, because member processes import it."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -118,16 +119,46 @@ async def member_0_returns_when_told(member: Member) -> None:
             raise
 
 
+async def first_successor_fails(member: Member, folder: Path) -> None:
+    """The first successor fails as soon as the file "fail" appears, before it is ready."""
+    if member.generation and not (folder / "fail").exists():
+        (folder / "successor").touch()
+        await appearance(folder / "fail")
+        raise ValueError("the successor fails, too")
+    await fails_when_told(member)
+
+
+async def serves_until_told(member: Member, folder: Path) -> None:
+    """Returns when told; a successor is ready when the file "be ready" appears."""
+    await member.create_unix_server(lambda: Named(member.index), folder / "socket")
+    if member.generation:
+        (folder / "successor").touch()
+        await appearance(folder / "be ready")
+    with contextlib.suppress(ValueError):
+        await fails_when_told(member)
+
+
+async def appearance(path: Path) -> None:
+    while not path.exists():
+        await asyncio.sleep(0.01)
+
+
 def fail() -> None:
     current_member().told.set_result(None)  # type: ignore[attr-defined]
+
+
+def cut_off() -> None:
+    """Lose the link to the group."""
+    link: Any = current_member()._life.link
+    link._peer._channel.shut()
 
 
 def delay_answers() -> None:
     """From now on, the thread that reads the calls of this process falls asleep after it has begun one."""
     submit = Calls.submit
 
-    def submit_and_sleep(self: Calls, function: Any, arguments: tuple[Any, ...]) -> "Future[Any]":
-        future = submit(self, function, arguments)
+    def submit_and_sleep(self: Calls, *arguments: Any) -> "Future[Any]":
+        future = submit(self, *arguments)
         time.sleep(0.5)
         return future
 

@@ -116,7 +116,7 @@ def test_a_group_goes_on_while_its_last_member_is_replaced(make_group: Make, mon
         while group.members[0].state != "ended":
             pass
         wait_for_generation(group, 1)
-        assert group.stats().members[1].responsive
+        assert group.stats(PATIENCE).members[1].responsive
     assert group.exit_code == 0
 
 
@@ -145,6 +145,20 @@ def test_a_drain_that_is_requested_while_the_group_starts_ends_it(
         group.request_drain()
         begin(supervisor)
         assert supervisor.over.wait(PATIENCE)
+
+    monkeypatch.setattr(Supervisor, "begin", begin_and_drain)
+    assert group.run() == 0
+
+
+def test_members_whose_servers_come_too_late_for_a_drain_end_well(
+    make_group: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = make_group(mains.serves)
+    begin = Supervisor.begin
+
+    def begin_and_drain(supervisor: Supervisor) -> None:
+        group.request_drain()
+        begin(supervisor)
 
     monkeypatch.setattr(Supervisor, "begin", begin_and_drain)
     assert group.run() == 0

@@ -30,7 +30,7 @@ def test_every_connection_can_be_given_to_another_member(make_group: Make) -> No
     with make_group(mains.gives_all_away, loops=3) as group:
         clients = [connected(port_of(group)) for _ in range(20)]
         answers = [asked(client) for client in clients]
-        stats = group.stats()
+        stats = group.stats(PATIENCE)
         assert stats.total.accepted == stats.total.handed_over == stats.total.taken_over == 20
         assert stats.total.connections == 20
         for each in stats.members:
@@ -62,11 +62,11 @@ def test_connections_are_counted_until_they_are_closed(make_group: Make) -> None
     with make_group(mains.gives_all_away) as group:
         client = connected(port_of(group))
         asked(client)
-        assert group.stats().total.connections == 1
+        assert group.stats(PATIENCE).total.connections == 1
         client.close()
-        while group.stats().total.connections:
+        while group.stats(PATIENCE).total.connections:
             pass
-        counters = group.stats().total.counters
+        counters = group.stats(PATIENCE).total.counters
         assert counters is not None
         assert counters.connections_accepted == 1
 
@@ -76,7 +76,7 @@ def test_a_member_serves_what_it_accepts_if_its_gift_is_refused(make_group: Make
     with make_group(mains.serves) as group:
         number = port_of(group)
         group.run_on(1, mains.close_server).result(PATIENCE)
-        group.stats()  # is answered when the group has closed its copy of the socket, too
+        group.stats(PATIENCE)  # is answered when the group has closed its copy of the socket, too
         for _ in range(5):
             with connected(number) as client:
                 assert asked(client) == 0
@@ -165,7 +165,7 @@ def test_a_closed_server_refuses_connections(make_group: Make) -> None:
         for index in range(2):
             group.run_on(index, mains.close_server).result(PATIENCE)
         group.run_on(0, mains.index).result(PATIENCE)
-        group.stats()
+        group.stats(PATIENCE)
         with pytest.raises(ConnectionRefusedError):
             connected(number)
 
@@ -175,7 +175,7 @@ def test_members_may_run_on_asyncio(make_group: Make) -> None:
         assert group.run_on(0, mains.loop_module).result(PATIENCE).startswith("asyncio")
         with connected(port_of(group)) as client:
             asked(client)
-        stats = group.stats()
+        stats = group.stats(PATIENCE)
         assert stats.total.handed_over == 1
         assert stats.total.counters is None
 
@@ -335,7 +335,7 @@ def test_a_killed_process_is_replaced_and_its_port_continues(caplog: pytest.LogC
 def test_processes_need_no_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.TemporaryFile", no_directory)
     with LoopGroup(mains.only_waits, loops=2, kind="processes") as group:
-        assert group.stats().total.responsive
+        assert group.stats(PATIENCE).total.responsive
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes")
@@ -390,7 +390,7 @@ def test_a_connection_is_handed_over_before_its_handshake(make_group: Make, tmp_
     with make_group(partial(mains.serves_tls, chain=str(chain))) as group:
         with context.wrap_socket(connected(port_of(group)), server_hostname="localhost") as client:
             asked(client)
-        assert group.stats().total.handed_over == 1
+        assert group.stats(PATIENCE).total.handed_over == 1
 
 
 def test_a_handshake_in_progress_does_not_keep_a_group(make_group: Make, tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_a_handshake_in_progress_does_not_keep_a_group(make_group: Make, tmp_pat
     group = make_group(partial(mains.serves_tls, chain=str(chain)))
     group.start()
     with connected(port_of(group)) as client:
-        while not group.stats().total.connections:
+        while not group.stats(PATIENCE).total.connections:
             pass
         group.drain(timeout=0)
         try:

@@ -103,11 +103,12 @@ async def test_code_taken_through_the_popen_object_is_known(
 async def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
     loop: asyncio.AbstractEventLoop, children: Children
 ) -> None:
-    reaped, never = threading.Event(), threading.Event()
+    holds, reaped, never = threading.Event(), threading.Event(), threading.Event()
 
     def ask(process: Any) -> None:
         """Do as Popen.wait, and be slow to note the code."""
         with process._waitpid_lock:
+            holds.set()
             _, status = os.waitpid(process.pid, 0)
             reaped.set()
             never.wait(0.2)
@@ -117,6 +118,7 @@ async def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
     with subprocess.Popen(["sh", "-c", "read _; exit 7"], stdin=subprocess.PIPE) as process:
         thread = threading.Thread(target=ask, args=(process,))
         thread.start()
+        assert holds.wait(30)
         children.watch(process, code.set_result)
         process.stdin.close()  # type: ignore[union-attr]
         assert await code == 7

@@ -29,16 +29,24 @@ class Calls:
         """Accept calls from now on."""
         self._loop = loop
 
-    def submit(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future:
+    def submit(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        before: Callable[[Future], None] = lambda outer: None,
+    ) -> Future:
         """Call a function on the loop, await the result if it can be awaited; return a future of it.
 
-        Cancelling the future cancels the call. It fails with MemberFailedError if the loop ends first.
+        Cancelling the future cancels the call. It fails with MemberFailedError if the loop ends first. `before` gets
+        the future before the loop gets the call.
         """
         outer: Future = concurrent.futures.Future()
+        before(outer)
         with self._lock:
             loop = self._loop
             if loop is None:
-                return has_ended()
+                outer.set_exception(not_running())
+                return outer
             self._open.add(outer)
             loop.call_soon_threadsafe(self._begin, outer, function, arguments)
         outer.add_done_callback(partial(self._note_done, loop))
@@ -95,11 +103,9 @@ async def invoke(function: Callable[..., Any], arguments: tuple[Any, ...]) -> An
     return result
 
 
-def has_ended() -> Future:
-    """Return a future that fails, because its member has ended or has not begun."""
-    future: Future = concurrent.futures.Future()
-    future.set_exception(MemberFailedError("the member does not run; see LoopGroup.members"))
-    return future
+def not_running() -> MemberFailedError:
+    """Return the error of a call on a member that has ended or has not begun."""
+    return MemberFailedError("the member does not run; see LoopGroup.members")
 
 
 def settle(future: Future, result: Any = None, error: BaseException | None = None) -> bool:

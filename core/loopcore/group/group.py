@@ -73,6 +73,7 @@ class LoopGroup:
         self._on_failure = on_failure
         self._sockets = tuple(sockets)
         self._supervisor: Supervisor | None = None
+        self._pid = os.getpid()
         self._beginning = threading.Lock()
 
     def __repr__(self) -> str:
@@ -187,7 +188,7 @@ class LoopGroup:
     def _finish(self, what: str, end: End) -> None:
         self._refuse_member_threads(what)
         supervisor = self._supervisor
-        if supervisor is None:
+        if supervisor is None or os.getpid() != self._pid:  # a forked child has no threads of the group, nor members
             return
         ending = _begin_to(supervisor, end)
         wait_for(supervisor.over)

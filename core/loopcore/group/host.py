@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
-from loopcore.group.part import Listening, ListenRequest, Part
+from loopcore.group.part import Listening, ListenRequest, Part, Place
 
 
 class Outcome(NamedTuple):
@@ -23,11 +23,11 @@ class Needs(Protocol):
 
     loop: asyncio.AbstractEventLoop
 
-    def listen(self, index: int, request: ListenRequest) -> "Future[Listening]":
-        """Return copies of the listening sockets of member `index`."""
+    def listen(self, place: Place, request: ListenRequest) -> "Future[Listening]":
+        """Return copies of a member's listening sockets."""
 
-    def release(self, index: int, number: int) -> None:
-        """Give up the listening sockets of member `index`."""
+    def release(self, place: Place, number: int) -> None:
+        """Give up a member's listening sockets."""
 
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Run a function on a member."""

@@ -21,6 +21,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.group.calls import Calls
+from loopcore.group.errors import GroupError
 from loopcore.group.figures import MemberStats
 from loopcore.group.load import PERIOD, SERVERS, Load, LoadTable
 from loopcore.group.member import Member, current
@@ -86,6 +87,8 @@ class Life:
         self._post.open(self.loop, self._arrived)
         self._begin_reports()
         self.calls.open(self.loop)
+        if self.is_given_up:
+            self.cut()
         self.link.began_on(self.loop)
         try:
             await asyncio.wait((self._main,))
@@ -207,9 +210,11 @@ class Life:
         self._requests.add(request)
         try:
             listening = await asyncio.wrap_future(pending)
-        except BaseException:
+        except BaseException as error:
             self._requests.discard(request)
             pending.add_done_callback(self._give_back)  # the sockets may have just come
+            if isinstance(error, GroupError):  # the group ends; the order to, which may cancel `main`, is on its way
+                await self._drain_begins.wait()
             raise
         number, sockets = listening.number, listening.sockets
         timeouts = {"ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": shutdown_timeout}

@@ -21,7 +21,7 @@ from typing import Any
 
 from loopcore.group.errors import GroupError
 from loopcore.group.load import SERVERS
-from loopcore.group.part import Listening, ListenRequest
+from loopcore.group.part import Listening, ListenRequest, Place
 
 
 class ServerSockets:
@@ -31,7 +31,7 @@ class ServerSockets:
         self.number = number
         self.members = list(members)
         self.shared = shared
-        self.users: set[int] = set()
+        self.users: set[Place] = set()
 
     def of(self, index: int) -> list[socket.socket]:
         """Return the sockets of a member; makes them again if it has given them up."""
@@ -43,13 +43,13 @@ class ServerSockets:
             found = self.members[index] = [bind_beside(sock) for sock in pattern]
         return found
 
-    def give_up(self, index: int) -> bool:
-        """Close a member's sockets; return whether any member still uses the server."""
-        self.users.discard(index)
-        own = self.members[index]
-        if self.users and own is not None:
+    def give_up(self, place: Place) -> bool:
+        """Close a member's sockets, unless one that replaces it has them; return whether the server is still used."""
+        self.users.discard(place)
+        own = self.members[place.index]
+        if self.users and own is not None and all(user.index != place.index for user in self.users):
             close_all(own)
-            self.members[index] = None
+            self.members[place.index] = None
         return bool(self.users)
 
     def close(self) -> None:
@@ -74,8 +74,8 @@ class Listeners:
         self._is_closed = False
         self._paths: dict[str, tuple[int, int]] = {}
 
-    async def listen(self, index: int, request: ListenRequest) -> Listening:
-        """Return copies of the sockets of member `index`. The first member that asks has them bound for all."""
+    async def listen(self, place: Place, request: ListenRequest) -> Listening:
+        """Return copies of a member's sockets. The first member that asks has them bound for all."""
         making: asyncio.Task[ServerSockets] | None = None
         while making is None or self._making.get(request) is not making:  # again if it was closed meanwhile
             if self._is_closed:
@@ -94,23 +94,25 @@ class Listeners:
                 if making.done() and self._making.get(request) is making:
                     del self._making[request]  # the next member tries again
                 raise
-        server.users.add(index)
+        server.users.add(place)
+        own = server.of(place.index)
         # Blocking or not is a property that copies share, and `dup` sets it as the original object has it.
-        for sock in server.of(index):
+        for sock in own:
             sock.setblocking(False)
-        return Listening(server.number, [sock.dup() for sock in server.of(index)])
+        return Listening(server.number, [sock.dup() for sock in own])
 
-    def release(self, index: int, number: int) -> None:
-        """Close what the program has closed in one member; the last one ends the server."""
+    def release(self, place: Place, number: int | None = None) -> None:
+        """Close what a member no longer serves: one server, or all. The last member that uses a server ends it."""
         for request, server in self._made():
-            if server.number == number and not server.give_up(index):
+            if number in (None, server.number) and place in server.users and not server.give_up(place):
                 self._close(request, server)
 
-    def member_ended(self, index: int) -> None:
-        """Give up the sockets of a member that has ended and is not replaced: their queues are served no more."""
-        for request, server in self._made():
-            if index in server.users and not server.give_up(index):
-                self._close(request, server)
+    def inherit(self, before: Place, after: Place) -> None:
+        """Give the sockets of a member to the one that replaces it, also those that it has not asked for yet."""
+        for _, server in self._made():
+            if before in server.users:
+                server.users.remove(before)
+                server.users.add(after)
 
     def close(self) -> None:
         """Close all servers, and make no more."""

@@ -12,6 +12,7 @@ thread watches over that, so a blocked loop ends, too.
 import asyncio
 import mmap
 import multiprocessing
+import multiprocessing.util  # now: what it does at exit, to wait for members, then comes after what the group does
 import os
 import pickle
 import signal
@@ -25,13 +26,14 @@ from multiprocessing import reduction
 from typing import IO, Any, Final
 
 from loopcore.errors import UsageError
+from loopcore.group.calls import not_running
 from loopcore.group.errors import GroupError
 from loopcore.group.host import Host, Needs, Outcome, code_of
 from loopcore.group.life import Life, process_and_thread
 from loopcore.group.load import LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import SocketPost, socket_pairs
-from loopcore.group.rpc import Peer, portable
+from loopcore.group.rpc import Answer, Peer, portable
 
 GRACE: Final = 5.0
 """Seconds that a cancelled `main` has to return, before its process is killed or its thread reported."""
@@ -107,7 +109,7 @@ class ProcessHost(Host):
         super().__init__(part, needs)
         self._shared = shared
         self._said = Outcome(UNKNOWN_CODE, None)  # until the member says how it ends
-        self._peer: Peer
+        self._peer: Peer | None = None
         self._process: multiprocessing.process.BaseProcess
 
     def start(self) -> None:
@@ -133,15 +135,17 @@ class ProcessHost(Host):
         self._peer = Peer(ours, self._serve)
         reader = threading.Thread(target=self._peer.run, name=f"loopcore_reader_{self.index}", daemon=True)
         reader.start()
-        threading.Thread(target=self._wait, args=(reader,), name=f"loopcore_waiter_{self.index}", daemon=True).start()
+        threading.Thread(
+            target=self._wait, args=(self._peer, reader), name=f"loopcore_waiter_{self.index}", daemon=True
+        ).start()
 
-    def _wait(self, reader: threading.Thread) -> None:
+    def _wait(self, peer: Peer, reader: threading.Thread) -> None:
         self._process.join()
         # Its last messages are read first. A child process of the member may hold a copy of the socket, which keeps it
         # open.
-        self._peer.shut()
+        peer.shut()
         reader.join()
-        self._peer.close()
+        peer.close()
         code = self._process.exitcode
         if code is None:  # other code took it: a waitpid(-1) in the program, or SIGCHLD is ignored
             code = self._said.exit_code
@@ -150,7 +154,7 @@ class ProcessHost(Host):
             self._process.close()
         self.report_end(Outcome(code, self._said.error))
 
-    def _serve(self, name: str, arguments: tuple[Any, ...]) -> "Future[Any] | None":
+    def _serve(self, name: str, arguments: tuple[Any, ...], answer: Answer) -> None:
         if name == "began":
             self.report_began(*arguments)
         elif name == "ready":
@@ -158,28 +162,34 @@ class ProcessHost(Host):
         elif name == "ended":
             self._said = Outcome(*arguments)
         elif name == "listen":
-            return self.needs.listen(self.index, *arguments)
+            answer(self.needs.listen(self.part.place, *arguments))
         elif name == "release":
-            self.needs.release(self.index, *arguments)
+            self.needs.release(self.part.place, *arguments)
         elif name == "replace":
             self.needs.ask_to_replace(self)
         elif name == "run_on":
-            return self.needs.run_on(*arguments)
-        return None
+            answer(self.needs.run_on(*arguments))
 
     def order(self, name: str, *arguments: Any) -> "Future[Any]":
         """Call a method of Life on the loop."""
-        return self._peer.request("order", name, arguments)
+        return self._request("order", name, arguments)
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Call a function on the loop."""
-        return self._peer.request("run", function, arguments)
+        return self._request("run", function, arguments)
+
+    def _request(self, name: str, *arguments: Any) -> "Future[Any]":
+        if self._peer is not None:
+            return self._peer.request(name, *arguments)
+        future: Future[Any] = Future()  # the process is being started
+        future.set_exception(not_running())
+        return future
 
     def kill(self) -> bool:
         """Kill the process."""
         try:
             self._process.kill()
-        except ValueError:  # it has ended, and was closed
+        except (ValueError, AttributeError):  # it has ended, and was closed, or is being closed by `_wait`
             pass
         return True
 
@@ -210,6 +220,7 @@ class ProcessLink:
         self._peer = Peer(control, self._serve)
         self._life: Life | None = None
         self._ended = threading.Event()
+        self.is_cut_off = False  # nobody hears this member any more
 
     def watch(self, life: Life) -> None:
         """Begin to read."""
@@ -219,20 +230,22 @@ class ProcessLink:
     def _read(self) -> None:
         self._peer.run()
         # The group's process is gone, or this one has ended.
+        assert self._life is not None
+        self.is_cut_off = not self._ended.is_set()
         timeout = self._part.drain_timeout
-        for order, arguments, seconds in (("drain", (timeout,), timeout), ("cut", (), GRACE)):
+        for order, arguments, seconds in ((self._life.drain, (timeout,), timeout), (self._life.cut, (), GRACE)):
             if self._ended.is_set():
                 return
-            self._serve("order", (order, arguments))
+            self._life.calls.submit(order, arguments)
             if self._ended.wait(seconds):
                 return
         os._exit(1)
 
-    def _serve(self, name: str, arguments: tuple[Any, ...]) -> "Future[Any] | None":
+    def _serve(self, name: str, arguments: tuple[Any, ...], answer: Answer) -> None:
         assert self._life is not None
         target, inner = arguments
         function = getattr(self._life, target) if name == "order" else target
-        return self._life.calls.submit(function, inner)
+        self._life.calls.submit(function, inner, answer)
 
     def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report the process."""
@@ -265,7 +278,6 @@ class ProcessLink:
     def end(self, error: BaseException | None) -> None:
         """Report the end."""
         self._ended.set()
-        self._peer.finish()
         if error is None:
             self._peer.tell("ended", 0, None)
         else:
@@ -294,3 +306,5 @@ def run_member(
     link.end(error)
     if error is not None:
         sys.exit(code_of(error))
+    if link.is_cut_off:  # if the group is still there, it replaces this member
+        sys.exit(1)

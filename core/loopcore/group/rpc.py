@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final
 
 from loopcore.group.calls import settle
@@ -31,8 +32,11 @@ DESCRIPTORS: Final = 128
 
 _HEADER: Final = struct.Struct("!IH")
 
-Serve = Callable[[str, tuple[Any, ...]], "Future[Any] | None"]
-"""Begins a request of the other side, by name and arguments; the future is its answer, None needs none."""
+Answer = Callable[["Future[Any]"], None]
+"""Sends what a future gets, in the thread that settles it. The reader must not: it may wait for room, or end first."""
+
+Serve = Callable[[str, tuple[Any, ...], Answer], None]
+"""Begins a request of the other side, by name and arguments; gives its future to `Answer` if it needs an answer."""
 
 
 class Channel:
@@ -101,7 +105,6 @@ class Peer:
         self._lock = threading.Lock()
         self._asked: dict[int, Future[Any]] = {}
         self._serving: dict[int, Future[Any]] = {}
-        self._dispatching = threading.Lock()
         self._last = 0
         self._is_over = False
 
@@ -144,8 +147,7 @@ class Peer:
     def run(self) -> None:
         """Read until the other side is gone or `shut` is called. Requests without an answer get MemberFailedError."""
         while (received := self._channel.recv()) is not None:
-            with self._dispatching:
-                self._dispatch(*received)
+            self._dispatch(*received)
         with self._lock:
             self._is_over = True
             asked, self._asked = self._asked, {}
@@ -154,11 +156,6 @@ class Peer:
             settle(future, error=MemberFailedError("the member ended before it answered"))
         for future in serving:
             future.cancel()
-
-    def finish(self) -> None:
-        """Let `run` send the answer to what it has begun with, before the process ends and its thread with it."""
-        if self._dispatching.acquire(timeout=SEND_TIMEOUT):
-            self._dispatching.release()
 
     def shut(self) -> None:
         """Let `run` return when it has read what has come already."""
@@ -181,14 +178,14 @@ class Peer:
             if name == "cancel":
                 self._cancelled(*arguments)
                 return
-            future = self._serve(name, arguments)
+            self._serve(name, arguments, partial(self._answer_with, number))
         except Exception as error:
             self._answer_error(number, error)
-            return
-        if number and future is not None:
-            with self._lock:
-                self._serving[number] = future
-            future.add_done_callback(lambda done: self._answer(number, done))
+
+    def _answer_with(self, number: int, future: "Future[Any]") -> None:
+        with self._lock:
+            self._serving[number] = future
+        future.add_done_callback(partial(self._answer, number))
 
     def _cancelled(self, number: int) -> None:
         with self._lock:

@@ -25,9 +25,10 @@ from loopcore.group.figures import GroupStats, MemberStats, MemberStatus, add_up
 from loopcore.group.host import Host
 from loopcore.group.listeners import Listeners
 from loopcore.group.load import Cells, LoadTable, cells_of
-from loopcore.group.part import Listening, ListenRequest, Part
-from loopcore.group.post import ThreadInbox
+from loopcore.group.part import Listening, ListenRequest, Part, Place
+from loopcore.group.post import SocketPost, ThreadInbox
 from loopcore.group.processes import GRACE, ProcessHost, Shared, block_signals
+from loopcore.group.server import reset
 from loopcore.group.threads import ThreadHost
 from loopcore.runner import new_event_loop
 
@@ -59,6 +60,8 @@ class Supervisor:
         self._hosts: list[Host] = []
         self._first_failed: Host | None = None
         self._extra: set[Host] = set()  # successors that are not ready yet, and predecessors that drain
+        self._watched: set[Host] = set()  # all whose end has not been dealt with
+        self._refusing: dict[int, SocketPost] = {}  # for processes that have ended for good
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_ended = asyncio.Event()
         self._calling = threading.RLock()  # a signal handler may interrupt `call` in the same thread
@@ -116,6 +119,8 @@ class Supervisor:
         self._release()
 
     def _release(self) -> None:
+        for post in self._refusing.values():
+            post.close(replaced=False)
         self._listeners.close()
         if self._shared is not None:
             self._shared.close()
@@ -136,7 +141,7 @@ class Supervisor:
                 self.exit_code = 1
                 await self.stop(GRACE)
                 raise
-            self._begin(self._until_end(self._hosts[index]))
+            self._watch(self._hosts[index])
 
         for host in list(self._hosts) if until_ready else ():
             await first(host.ready, host.ended)
@@ -146,18 +151,32 @@ class Supervisor:
 
     def _new_host(self, index: int, generation: int) -> Host:
         part = replace(self._part, index=index, generation=generation)
+        if index in self._refusing:
+            self._refusing.pop(index).close(replaced=True)
         if self._shared is not None:
             return ProcessHost(part, self, self._shared)
         return ThreadHost(part, self, self._inboxes, self._table)
 
+    def _watch(self, host: Host) -> None:
+        self._watched.add(host)
+        self._begin(self._until_end(host))
+
     async def _until_end(self, host: Host) -> None:
-        await host.ended.wait()
+        try:
+            await host.ended.wait()
+            await self._ended(host)
+        finally:
+            self._watched.discard(host)
+            self._look_whether_over()
+
+    async def _ended(self, host: Host) -> None:
         code, error = host.outcome
         if host in self._extra and not host.is_draining:  # a successor: did it still take over?
             async with self._replacing[host.index]:
                 pass
         if host in self._extra:
             self._extra.discard(host)
+            self._listeners.release(host.part.place)
             if code and host.is_draining and host.ready.is_set() and not host.is_killed:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
@@ -168,9 +187,15 @@ class Supervisor:
             if not host.is_killed:  # which was reported
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
             self.exit_code = self.exit_code or positive(code)
-        elif not self.is_draining:
-            self._listeners.member_ended(host.index)
-        self._look_whether_over()
+        elif not self.is_draining and not host.is_retired:
+            self._leave_for_good(host)
+
+    def _leave_for_good(self, host: Host) -> None:
+        """Give up what a member had that has returned: clients are refused, as are connections from other members."""
+        self._listeners.release(host.part.place)
+        if self._shared is not None:
+            post = self._refusing[host.index] = SocketPost(self._shared.pairs[host.index][0], (), host.index)
+            post.open(self.loop, refuse)
 
     async def _failed(self, host: Host) -> None:
         restarts = self._on_failure == "restart" and host.ready.is_set()
@@ -183,7 +208,8 @@ class Supervisor:
                     return
                 try:
                     if not self.is_draining:
-                        self._hosts[host.index] = self._start_another(host)
+                        another = self._hosts[host.index] = self._start_another(host)
+                        self._listeners.inherit(host.part.place, another.part.place)
                         return
                 except Exception:
                     logger.exception("member %d could not be restarted; the group ends", host.index)
@@ -194,7 +220,7 @@ class Supervisor:
     def _start_another(self, host: Host) -> Host:
         another = self._new_host(host.index, host.part.generation + 1)
         another.start()
-        self._begin(self._until_end(another))
+        self._watch(another)
         return another
 
     def _begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -209,7 +235,7 @@ class Supervisor:
         return [host for host in (*self._hosts, *self._extra) if not host.ended.is_set()]
 
     def _look_whether_over(self) -> None:
-        if not self._all() and not any(lock.locked() for lock in self._replacing):
+        if not self._watched and not any(lock.locked() for lock in self._replacing):
             self._drain_begins.set()
             self._all_ended.set()
 
@@ -325,8 +351,11 @@ class Supervisor:
         except BaseException:
             old.is_retired = False
             await self._ordered([old], "resume", (), ANSWER)
+            if old.ended.is_set() and not old.outcome.exit_code and not self.is_draining:
+                self._leave_for_good(old)
             raise
         self._hosts[index] = new
+        self._listeners.inherit(old.part.place, new.part.place)
         self._extra.discard(new)
         if not old.ended.is_set():
             self._extra.add(old)
@@ -367,19 +396,20 @@ class Supervisor:
         if not 0 <= index < len(self._hosts):
             raise UsageError(f"there is no member {index}; the group has members 0 to {len(self._hosts) - 1}")
 
-    def listen(self, index: int, request: ListenRequest) -> "concurrent.futures.Future[Listening]":
+    def listen(self, place: Place, request: ListenRequest) -> "concurrent.futures.Future[Listening]":
         """Return a member's listening sockets. Thread: any."""
-        return self.call(self._listen(index, request))
+        return self.call(self._listen(place, request))
 
-    async def _listen(self, index: int, request: ListenRequest) -> Listening:
+    async def _listen(self, place: Place, request: ListenRequest) -> Listening:
         task = asyncio.current_task()
         assert task is not None
         self._keep(task)  # a call that the member cancels is done before its task
-        return await self._listeners.listen(index, request)
+        task.add_done_callback(read)  # of a process that has ended: nobody else does
+        return await self._listeners.listen(place, request)
 
-    def release(self, index: int, number: int) -> None:
+    def release(self, place: Place, number: int) -> None:
         """Give up a member's listening sockets. Thread: any."""
-        self.post(self._listeners.release, index, number)
+        self.post(self._listeners.release, place, number)
 
     def ask_to_replace(self, host: Host) -> None:
         """Begin to replace a member. Thread: any."""
@@ -428,6 +458,12 @@ def not_ready(timeout: float | None) -> str:
     )
 
 
+def refuse(sender: int, number: int, sock: socket.socket | None) -> None:
+    """Reset a connection that was given to a member as it ended."""
+    if sock is not None:
+        reset(sock)
+
+
 def positive(code: int) -> int:
     """Return an exit code as a shell has it: 128 and the signal's number for a process that a signal has ended."""
     return code if code >= 0 else 128 - code
@@ -445,6 +481,6 @@ async def first(*events: asyncio.Event, timeout: float | None = None) -> bool:
 
 
 def read(future: "asyncio.Future[Any]") -> None:
-    """Retrieve the exception of an answer that is not awaited any more."""
+    """Retrieve the exception of an answer that nobody may wait for any more."""
     if not future.cancelled():
         future.exception()

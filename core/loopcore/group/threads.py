@@ -5,6 +5,7 @@ reported and left behind. `main` runs in an empty context in every member, as it
 """
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401  # now: as the program ends, when a group may be stopped, it is too late
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -49,6 +50,7 @@ class ThreadHost(Host):
     def kill(self) -> bool:
         """Return False: Python has no way to end a thread. One that has not come to its `main` will not call it."""
         self._life.is_given_up = True
+        self.order("cut")  # if it has come there since it was told to end
         return False
 
     # Link
@@ -59,11 +61,11 @@ class ThreadHost(Host):
 
     def listen(self, request: ListenRequest) -> "Future[Listening]":
         """Ask the supervisor for sockets."""
-        return self.needs.listen(self.index, request)
+        return self.needs.listen(self.part.place, request)
 
     def release(self, number: int) -> None:
         """Give sockets up."""
-        self.needs.release(self.index, number)
+        self.needs.release(self.part.place, number)
 
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Run a function on another member."""

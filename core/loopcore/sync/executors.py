@@ -1,6 +1,7 @@
 """Calls from a thread into a loop, and tasks that are kept alive: `block_on` and `spawn`."""
 
 import asyncio
+import concurrent.futures
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
@@ -13,6 +14,9 @@ __all__ = ["block_on", "spawn"]
 _SPAWNED: Final[set["asyncio.Task[Any]"]] = set()
 """Keeps spawned tasks alive: a loop refers to its tasks only weakly."""
 
+_LOOK_EVERY: Final = 0.5
+"""Seconds after which a thread that waits looks whether the loop was closed, which nothing tells it."""
+
 
 def block_on(
     awaitable: Awaitable[T], *, loop: asyncio.AbstractEventLoop | None = None, timeout: float | None = None
@@ -21,7 +25,7 @@ def block_on(
 
     Without `loop` it runs on a new loop in this thread, as with `loopcore.run`; use this for channels with
     `threadsafe=True` and for whole programs. With `loop`, which must run in another thread, it runs there. After
-    `timeout` seconds it is cancelled and TimeoutError is raised.
+    `timeout` seconds it is cancelled and TimeoutError is raised. RuntimeError is raised if that loop is closed first.
 
     Thread: any without a running loop; if there is one, RuntimeError is raised, because that loop would be blocked.
     """
@@ -38,9 +42,13 @@ def block_on(
         _close(awaitable)
         raise
     try:
+        while not concurrent.futures.wait((job,), _LOOK_EVERY).done:
+            if loop.is_closed() and not job.done():
+                raise RuntimeError("the event loop was closed before the awaitable was done")
         return job.result()
     except BaseException:
-        job.cancel()  # after an interrupt in this thread; has no effect if the job itself failed
+        if not loop.is_closed():
+            job.cancel()  # after an interrupt in this thread; has no effect if the job itself failed
         raise
     finally:
         del job  # it refers to its error, whose traceback refers to this frame

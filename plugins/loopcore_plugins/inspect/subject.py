@@ -252,6 +252,8 @@ class Subject:
     def _heed_watchers(self) -> None:
         if self._watchers and self._loop.is_running():
             self.stalls.watch(self._thread.ident, self._thread.clock)
+            if not self._loop.is_running():  # `stopped` may have been called in between
+                self.stalls.unwatch()
         elif not self._watchers:
             self.stalls.unwatch()
         try:

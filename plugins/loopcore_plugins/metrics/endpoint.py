@@ -213,6 +213,8 @@ def _bind(host: str, ports: range, app: "WSGIApplication") -> _Server:
 # Reentrant: a garbage collection under it may close a dropped loop, which releases its endpoint.
 _lock = threading.RLock()
 _endpoints: dict[tuple[str, range], Endpoint] = {}
+_ending: dict[tuple[str, range], threading.Event] = {}
+"""Those that are being stopped, and have their port until the event is set."""
 
 
 def port_range(plugin: str, port: int, ports: int) -> range:
@@ -245,12 +247,17 @@ def open_endpoint(host: str, ports: range, routes: Routes) -> Endpoint:
     The caller releases it with `close_endpoint`. With several `ports`, the first free one is used. Raises OSError if
     none is free.
     """
-    with _lock:
-        endpoint = _endpoints.get((host, ports))
-        if endpoint is None:
-            endpoint = _endpoints[host, ports] = Endpoint(host, ports)
-        endpoint.users.append(routes)
-        return endpoint
+    while True:
+        with _lock:
+            ending = _ending.get((host, ports))
+            if ending is None:
+                endpoint = _endpoints.get((host, ports))
+                if endpoint is None:
+                    endpoint = _endpoints[host, ports] = Endpoint(host, ports)
+                endpoint.users.append(routes)
+                return endpoint
+        if not ending.wait(REQUEST_TIMEOUT):
+            raise OSError(errno.EADDRINUSE, "the port is still being closed")
 
 
 def close_endpoint(endpoint: Endpoint, routes: Routes) -> None:
@@ -259,10 +266,17 @@ def close_endpoint(endpoint: Endpoint, routes: Routes) -> None:
         endpoint.users.remove(routes)
         is_last = not endpoint.users and endpoint in _endpoints.values()
         if is_last:
-            del _endpoints[next(key for key, each in _endpoints.items() if each is endpoint)]
+            key = next(key for key, each in _endpoints.items() if each is endpoint)
+            del _endpoints[key]
+            ended = _ending[key] = threading.Event()
     if is_last:
         # Without the lock: its thread, which is waited for, may have to close another endpoint in a finalizer.
-        endpoint.stop()
+        try:
+            endpoint.stop()
+        finally:
+            with _lock:
+                _ending.pop(key, None)
+            ended.set()
 
 
 def _reset_in_child() -> None:
@@ -272,6 +286,7 @@ def _reset_in_child() -> None:
     for endpoint in _endpoints.values():
         endpoint.drop()
     _endpoints.clear()
+    _ending.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -108,7 +108,7 @@ class Recorder:
         self._watch: Watch | None = None
         self._at_exit = at_exit
         self._last_chance = LastChance(self._end_by_sigterm) if at_exit or file is not None else None
-        self._stall_under_way: tuple[Stall, Path | None] | None = None
+        self._stalls_under_way: list[tuple[Stall, Path | None, int]] = []
 
     # For programs
 
@@ -177,7 +177,8 @@ class Recorder:
     @hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
         """Stop recording: the memory, the file, the watch thread and the dump of a stall are the parent's."""
-        self._file = self._watch = self._stall_under_way = None
+        self._file = self._watch = None
+        self._stalls_under_way = []
         loop.probes.unregister(self)
 
     @hookimpl
@@ -214,7 +215,7 @@ class Recorder:
 
     def _end(self, loop: Any) -> None:
         self.loopcore_run_stopped(loop)
-        self._finish_stall()
+        self._finish_stalls()
         if self._note_collection in gc.callbacks:
             gc.callbacks.remove(self._note_collection)
         if self._last_chance is not None:
@@ -324,24 +325,25 @@ class Recorder:
             self._stall_count += 1
             self._stalls = [*self._stalls[-STALLS_KEPT:], describe_stall(stall, self._stall_count)]
             path = self._dump_if_due("stall", f"{stall.cause}, {stall.seconds:.2f} s so far")
-            self._stall_under_way = stall, path
+            self._stalls_under_way.append((stall, path, self._stall_count))
             return
         self._stalls[-1] = describe_stall(stall, self._stall_count)
         try:  # in the next tick, whose records say what kept the thread from running
-            loop.call_soon_threadsafe(self._finish_stall)
+            loop.call_soon_threadsafe(self._finish_stalls)
         except RuntimeError:  # closed
-            self._finish_stall()
+            self._finish_stalls()
 
-    def _finish_stall(self) -> None:
-        tape, under_way = self._tape, self._stall_under_way
-        self._stall_under_way = None
-        if tape is None or under_way is None or not under_way[0].over:
-            return
-        stall, path = under_way
-        tape.ring.put(Kind.STALL, self._stall_count & 0xFF, 0, int(stall.seconds * 1e9))
-        if path is not None:
-            content = self._content(tape, "stall", f"{stall.cause}, {stall.seconds:.2f} s")
-            self._write_aside(path, content, is_again=True)
+    def _finish_stalls(self) -> None:
+        tape = self._tape
+        for each in [each for each in self._stalls_under_way if each[0].over]:  # the next may have begun already
+            self._stalls_under_way.remove(each)
+            stall, path, number = each
+            if tape is None:
+                continue
+            tape.ring.put(Kind.STALL, number & 0xFF, 0, int(stall.seconds * 1e9))
+            if path is not None:
+                content = self._content(tape, "stall", f"{stall.cause}, {stall.seconds:.2f} s")
+                self._write_aside(path, content, is_again=True)
 
     def _check_delay(self, slow: int, ticks: int) -> None:
         if slow * 100 > ticks * (100 - PERCENTILE):

@@ -424,6 +424,8 @@ if loopcore.run(parent(), plugins=["inspect"]):
 def test_the_thread_ends_with_the_loop_and_takes_no_signals(folder: Path, loopcore_factory: Any) -> None:
     loop = loopcore_factory()
     inspected(loop, lambda: asyncio.sleep(0))
+    with connect(find("all")[0]):  # it answers, so it has begun
+        pass
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "loopcore-inspect")
     blocked = next(
         line for line in Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines() if "SigBlk" in line

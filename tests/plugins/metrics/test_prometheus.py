@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ import loopcore
 from loopcore.errors import UsageError
 from loopcore_plugins.metrics import Metrics, endpoint
 from loopcore_plugins.metrics.catalogue import BOUNDS, CATALOGUE
+from tests.plugins.metrics.prometheus_show import free_ports
 from tests.plugins.metrics.reading import Reader, nothing
 
 prometheus_client = pytest.importorskip("prometheus_client")
@@ -416,3 +418,26 @@ def test_ports_that_cannot_be_are_refused(options: dict[str, int]) -> None:
 def test_a_window_that_cannot_be_is_refused(window: float) -> None:
     with pytest.raises(UsageError, match="window must be a number of seconds"):
         Metrics(window=window)
+
+
+def test_a_port_that_is_being_closed_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, begins, may_stop = endpoint.Endpoint.stop, threading.Event(), threading.Event()
+
+    def stop_late(self: endpoint.Endpoint) -> None:
+        begins.set()
+        may_stop.wait(30)
+        stop(self)
+
+    port = free_ports(1)
+    first = endpoint.open_endpoint("127.0.0.1", range(port, port + 1), {})
+    monkeypatch.setattr(endpoint.Endpoint, "stop", stop_late)
+    with ThreadPoolExecutor(2) as pool:
+        closing = pool.submit(endpoint.close_endpoint, first, {})
+        assert begins.wait(30)
+        opening = pool.submit(endpoint.open_endpoint, "127.0.0.1", range(port, port + 1), {})
+        assert wait((opening,), 0.1).not_done
+        may_stop.set()
+        closing.result(30)
+        second = opening.result(30)
+    assert second.address == ("127.0.0.1", port)
+    endpoint.close_endpoint(second, {})

@@ -1,7 +1,6 @@
 """The page of all workers: processes that take ports of one range, and another program among them."""
 
 import http.server
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ import pytest
 pytest.importorskip("prometheus_client")
 
 from loopcore_plugins.metrics import workers
+from tests.plugins.metrics.prometheus_show import free_ports
 
 WORKER = """
 import asyncio, sys
@@ -27,19 +27,6 @@ async def main():
 metrics = Metrics(port=int(sys.argv[1]), ports=3)
 loopcore.run(main(), plugins=[metrics])
 """
-
-
-def free_ports() -> int:
-    """Return the first of three free ports in a row."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as first, ExitStack() as others:
-            port: int = first.getsockname()[1]
-            try:
-                for each in (port + 1, port + 2):
-                    others.enter_context(socket.create_server(("127.0.0.1", each)))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 @contextmanager
@@ -59,7 +46,7 @@ def page(port: int) -> list[str]:
 
 
 def test_each_worker_has_the_metrics_of_all() -> None:
-    base = free_ports()
+    base = free_ports(3)
     with worker(base) as first, worker(base) as second:
         assert (first, second) == (base, base + 1)
         for asked in (first, second):
@@ -79,7 +66,7 @@ def test_a_worker_that_has_ended_and_another_program_are_left_out() -> None:
 
         def log_message(self, *arguments: object) -> None: ...
 
-    base = free_ports()
+    base = free_ports(3)
     with http.server.HTTPServer(("127.0.0.1", base), Other) as other:
         thread = threading.Thread(target=other.serve_forever)
         thread.start()
@@ -108,7 +95,7 @@ def pages(*texts: str) -> Iterator[range]:
 
         def log_message(self, *arguments: object) -> None: ...
 
-    base = free_ports()
+    base = free_ports(3)
     ports = range(base, base + len(texts))
     with ExitStack() as stack:
         for port in ports:

@@ -87,6 +87,21 @@ def test_the_end_of_a_stall_replaces_its_dump(loop: Any, tmp_path: Path, caplog:
     assert caplog.text.count("read it with: loopcore why") == 1
 
 
+def test_the_end_of_a_stall_is_written_although_the_next_has_begun(loop: Any, tmp_path: Path) -> None:
+    loop.probes.register(quiet(tmp_path, stall=0.05, most=1))
+
+    async def program() -> None:
+        never = threading.Event()
+        for _ in range(2):
+            never.wait(0.3)
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(program())
+    loop.close()
+    (path,) = written(tmp_path, 1)
+    assert "so far" not in read(path).facts["detail"]
+
+
 @pytest.mark.reports_errors
 def test_an_unhandled_exception_is_dumped(loop: Any, tmp_path: Path) -> None:
     loop.probes.register(quiet(tmp_path, exceptions=True))

@@ -112,7 +112,7 @@ def test_callbacks_have_their_source_and_their_code(loop: Any, tmp_path: Path) -
 
 def test_ticks_have_their_waits_and_events(loop: Any, tmp_path: Path) -> None:
     async def program() -> None:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.1)  # still ahead when the loop begins to wait
 
     recording = record(loop, tmp_path, program)
     waits = of(recording, Kind.WAIT)

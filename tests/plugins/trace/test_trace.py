@@ -168,13 +168,13 @@ def test_what_began_before_a_pause_is_not_taken_for_what_runs_after_it(tmp_path:
         probes.register(plugin)
         await asyncio.sleep(0)
         probes.unregister(plugin)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
         probes.register(plugin)
         await asyncio.sleep(0)
 
     loopcore.run(main(), backend=backend_name)
     steps = [step for step in _of(load(plugin.path), "X", "task") if step["name"].endswith("main")]
-    assert max(step["dur"] for step in steps) < 10_000
+    assert max(step["dur"] for step in steps) < 500_000
 
 
 def test_a_destroyed_task_leaves_its_track_to_nobody(tmp_path: Path, backend_name: str) -> None:

@@ -178,6 +178,27 @@ async def test_block_on_hands_over_to_the_loop_of_another_thread() -> None:
         block_on(where())
 
 
+def test_block_on_ends_with_its_loop(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+
+    async def close_soon() -> None:
+        loop.call_later(0.01, loop.stop)
+        await asyncio.Event().wait()
+
+    def run() -> None:
+        loop.run_forever()
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    with pytest.raises(RuntimeError, match="closed before"):
+        block_on(close_soon(), loop=loop)
+    thread.join()
+    assert not caplog.records
+
+
 def test_block_on_of_a_closed_loop_leaves_nothing_that_was_never_awaited() -> None:
     async def never() -> None:
         raise AssertionError("this ran")
