@@ -70,14 +70,14 @@ def test_a_forked_child_ends_without_the_group_of_its_parent() -> None:
 def test_a_member_that_fails_as_the_only_other_one_returns_is_replaced(
     make_group: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle_end = Supervisor._ended
+    handle_end = Supervisor._handle_end
 
     async def after_member_0(supervisor: Supervisor, host: Host) -> None:
         while host.index == 1 and supervisor._hosts[0] in supervisor._watched:
             await asyncio.sleep(0.01)
         await handle_end(supervisor, host)
 
-    monkeypatch.setattr(Supervisor, "_ended", after_member_0)
+    monkeypatch.setattr(Supervisor, "_handle_end", after_member_0)
     with make_group(mains.member_0_returns_when_told) as group:
         group.run_on(1, mains.fail).result(PATIENCE)
         group.run_on(0, mains.fail).result(PATIENCE)

@@ -114,7 +114,7 @@ class Supervisor:
         await self._all_ended.wait()
         with self._calling:
             self._takes_calls = False
-            calls = [asyncio.wrap_future(call) for call in self._calls]
+            calls = [asyncio.wrap_future(call) for call in list(self._calls)]  # one that ends leaves it
         await asyncio.gather(*calls, *self._tasks, return_exceptions=True)
         self._release()
 
@@ -164,12 +164,12 @@ class Supervisor:
     async def _until_end(self, host: Host) -> None:
         try:
             await host.ended.wait()
-            await self._ended(host)
+            await self._handle_end(host)
         finally:
             self._watched.discard(host)
             self._look_whether_over()
 
-    async def _ended(self, host: Host) -> None:
+    async def _handle_end(self, host: Host) -> None:
         code, error = host.outcome
         if host in self._extra and not host.is_draining:  # a successor: did it still take over?
             async with self._replacing[host.index]:
