@@ -119,8 +119,10 @@ async def member_0_returns_when_told(member: Member) -> None:
             raise
 
 
-async def first_successor_fails(member: Member, folder: Path) -> None:
+async def first_successor_fails(member: Member, folder: Path, *, serves: bool = False) -> None:
     """The first successor fails as soon as the file "fail" appears, before it is ready."""
+    if serves:
+        await member.create_unix_server(lambda: Named(member.index), folder / "socket")
     if member.generation and not (folder / "fail").exists():
         (folder / "successor").touch()
         await appearance(folder / "fail")

@@ -33,6 +33,10 @@ from loopcore.group import LoopGroup
 from tests.group import mains
 
 group = LoopGroup(mains.only_waits, loops=1, kind=sys.argv[1])
+child = sys.argv[2] == "daemon" and os.fork()
+if child:
+    _, status = os.waitpid(child, 0)
+    sys.exit(os.waitstatus_to_exitcode(status))
 group.start()
 if sys.argv[2] == "fork":
     warnings.simplefilter("ignore")  # of a fork beside threads
@@ -60,6 +64,11 @@ def left_running(*arguments: str) -> tuple[int, str]:
 
 def test_a_program_that_ends_stops_its_group(kind: str) -> None:
     assert left_running(kind, "end") == (3, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_group_may_be_started_in_a_forked_child() -> None:
+    assert left_running("threads", "daemon") == (3, "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -104,6 +113,33 @@ def test_a_member_that_fails_while_its_successor_does_is_replaced(make_group: Ma
         until(lambda: group.members[0].generation == 1)
         assert group.state == "running"
         assert len(failures) == 1
+
+
+def test_a_successor_that_fails_leaves_the_server_to_the_one_after_it(make_group: Make, tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with make_group(partial(mains.first_successor_fails, folder=tmp_path, serves=True), loops=1) as group:
+        outcomes: list[str] = []
+
+        def restart() -> None:
+            try:
+                group.restart(0)
+            except MemberFailedError:
+                outcomes.append("failed")
+            else:
+                outcomes.append("replaced")
+
+        restarting = [threading.Thread(target=restart) for _ in range(2)]
+        restarting[0].start()
+        until((tmp_path / "successor").exists)
+        restarting[1].start()
+        assert group._supervisor is not None
+        until(lambda: len(group._supervisor._replacing[0]._waiters or ()) == 1)  # type: ignore[union-attr]
+        (tmp_path / "fail").touch()
+        for thread in restarting:
+            thread.join(PATIENCE)
+        assert sorted(outcomes) == ["failed", "replaced"]
+        group.stats(PATIENCE)
+        assert path.exists()
 
 
 def test_a_member_that_returns_while_it_is_replaced_leaves_its_server(make_group: Make, tmp_path: Path) -> None:

@@ -2,20 +2,31 @@
 
 import asyncio
 import socket
+from dataclasses import dataclass
 
 import pytest
 
 from loopcore.group import GroupError
 from loopcore.group.listeners import Listeners
-from loopcore.group.part import ListenRequest, Place
+from loopcore.group.part import ListenRequest
 
 ARGUMENTS = {"host": "127.0.0.1", "port": 0, "family": 0, "reuse_address": None, "reuse_port": False}
 REQUEST = ListenRequest("tcp", tuple(sorted(ARGUMENTS.items())), 0)
 
 
+@dataclass(frozen=True)
+class User:
+    """A member, for which only its place matters."""
+
+    index: int
+
+
+MEMBERS = User(0), User(1)
+
+
 async def test_a_server_that_is_closed_as_it_is_made_is_refused() -> None:
     listeners = Listeners(1, ())
-    listening = asyncio.create_task(listeners.listen(Place(0, 0), REQUEST))
+    listening = asyncio.create_task(listeners.listen(MEMBERS[0], REQUEST))
     await asyncio.sleep(0)
     listeners._making[REQUEST].add_done_callback(lambda made: listeners.close())
     with pytest.raises(GroupError, match="the group is ending"):
@@ -24,7 +35,7 @@ async def test_a_server_that_is_closed_as_it_is_made_is_refused() -> None:
 
 async def test_a_server_that_is_closed_before_it_is_made_is_refused() -> None:
     listeners = Listeners(1, ())
-    listening = asyncio.create_task(listeners.listen(Place(0, 0), REQUEST))
+    listening = asyncio.create_task(listeners.listen(MEMBERS[0], REQUEST))
     await asyncio.sleep(0)
     listeners.close()
     with pytest.raises(GroupError, match="the group is ending"):
@@ -33,13 +44,13 @@ async def test_a_server_that_is_closed_before_it_is_made_is_refused() -> None:
 
 async def test_a_server_that_another_member_closes_as_it_is_made_is_made_again() -> None:
     listeners = Listeners(2, ())
-    listening = asyncio.create_task(listeners.listen(Place(1, 0), REQUEST))
+    listening = asyncio.create_task(listeners.listen(MEMBERS[1], REQUEST))
     await asyncio.sleep(0)
 
     def close(made: object) -> None:
         ((_, server),) = listeners._made()
-        server.users.add(Place(0, 0))
-        listeners.release(Place(0, 0), server.number)
+        server.users.add(MEMBERS[0])
+        listeners.release(MEMBERS[0], server.number)
 
     listeners._making[REQUEST].add_done_callback(close)
     answer = await listening
@@ -52,10 +63,10 @@ async def test_a_server_that_another_member_closes_as_it_is_made_is_made_again()
 async def test_sockets_that_are_made_again_do_not_listen_before_their_member() -> None:
     listeners = Listeners(2, ())
     for index in (0, 1):
-        for sock in (await listeners.listen(Place(index, 0), REQUEST)).sockets:
+        for sock in (await listeners.listen(MEMBERS[index], REQUEST)).sockets:
             sock.close()
-    listeners.release(Place(0, 0), 0)
-    for sock in (await listeners.listen(Place(0, 0), REQUEST)).sockets:
+    listeners.release(MEMBERS[0], 0)
+    for sock in (await listeners.listen(MEMBERS[0], REQUEST)).sockets:
         with sock:
             assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     listeners.close()

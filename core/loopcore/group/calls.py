@@ -29,27 +29,22 @@ class Calls:
         """Accept calls from now on."""
         self._loop = loop
 
-    def submit(
-        self,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        before: Callable[[Future], None] = lambda outer: None,
-    ) -> Future:
-        """Call a function on the loop, await the result if it can be awaited; return a future of it.
+    def submit(self, function: Callable[..., Any], arguments: tuple[Any, ...], outer: "Future | None" = None) -> Future:
+        """Call a function on the loop, await the result if it can be awaited; return a future of it, `outer` if given.
 
-        Cancelling the future cancels the call. It fails with MemberFailedError if the loop ends first. `before` gets
-        the future before the loop gets the call.
+        Cancelling the future cancels the call. It fails with MemberFailedError if the loop ends first.
         """
-        outer: Future = concurrent.futures.Future()
-        before(outer)
+        if outer is None:
+            outer = concurrent.futures.Future()
         with self._lock:
             loop = self._loop
-            if loop is None:
-                outer.set_exception(not_running())
-                return outer
-            self._open.add(outer)
-            loop.call_soon_threadsafe(self._begin, outer, function, arguments)
-        outer.add_done_callback(partial(self._note_done, loop))
+            if loop is not None:
+                self._open.add(outer)
+                loop.call_soon_threadsafe(self._begin, outer, function, arguments)
+        if loop is None:
+            outer.set_exception(not_running())
+        else:
+            outer.add_done_callback(partial(self._note_done, loop))
         return outer
 
     def _begin(self, outer: Future, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

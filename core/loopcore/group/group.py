@@ -73,7 +73,7 @@ class LoopGroup:
         self._on_failure = on_failure
         self._sockets = tuple(sockets)
         self._supervisor: Supervisor | None = None
-        self._pid = os.getpid()
+        self._pid = 0
         self._beginning = threading.Lock()
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class LoopGroup:
             start = supervisor.start(until_ready)
             # Posted before anybody can ask the group to drain: a signal that arrives from here on finds its members.
             starting = supervisor.call(start)
-            self._supervisor = supervisor
+            self._supervisor, self._pid = supervisor, os.getpid()
             try:
                 supervisor.begin()
             except Exception:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
-from loopcore.group.part import Listening, ListenRequest, Part, Place
+from loopcore.group.part import Listening, ListenRequest, Part
 
 
 class Outcome(NamedTuple):
@@ -23,10 +23,10 @@ class Needs(Protocol):
 
     loop: asyncio.AbstractEventLoop
 
-    def listen(self, place: Place, request: ListenRequest) -> "Future[Listening]":
+    def listen(self, host: "Host", request: ListenRequest) -> "Future[Listening]":
         """Return copies of a member's listening sockets."""
 
-    def release(self, place: Place, number: int) -> None:
+    def release(self, host: "Host", number: int) -> None:
         """Give up a member's listening sockets."""
 
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":

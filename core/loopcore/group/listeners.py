@@ -17,11 +17,19 @@ import socket
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, count
-from typing import Any
+from typing import Any, Protocol
 
 from loopcore.group.errors import GroupError
 from loopcore.group.load import SERVERS
-from loopcore.group.part import Listening, ListenRequest, Place
+from loopcore.group.part import Listening, ListenRequest
+
+
+class User(Protocol):
+    """A member. One that replaces another has its index, and is another user."""
+
+    @property
+    def index(self) -> int:
+        """The member's place."""
 
 
 class ServerSockets:
@@ -31,7 +39,7 @@ class ServerSockets:
         self.number = number
         self.members = list(members)
         self.shared = shared
-        self.users: set[Place] = set()
+        self.users: set[User] = set()
 
     def of(self, index: int) -> list[socket.socket]:
         """Return the sockets of a member; makes them again if it has given them up."""
@@ -43,13 +51,13 @@ class ServerSockets:
             found = self.members[index] = [bind_beside(sock) for sock in pattern]
         return found
 
-    def give_up(self, place: Place) -> bool:
+    def give_up(self, user: User) -> bool:
         """Close a member's sockets, unless one that replaces it has them; return whether the server is still used."""
-        self.users.discard(place)
-        own = self.members[place.index]
-        if self.users and own is not None and all(user.index != place.index for user in self.users):
+        self.users.discard(user)
+        own = self.members[user.index]
+        if self.users and own is not None and all(other.index != user.index for other in self.users):
             close_all(own)
-            self.members[place.index] = None
+            self.members[user.index] = None
         return bool(self.users)
 
     def close(self) -> None:
@@ -74,7 +82,7 @@ class Listeners:
         self._is_closed = False
         self._paths: dict[str, tuple[int, int]] = {}
 
-    async def listen(self, place: Place, request: ListenRequest) -> Listening:
+    async def listen(self, user: User, request: ListenRequest) -> Listening:
         """Return copies of a member's sockets. The first member that asks has them bound for all."""
         making: asyncio.Task[ServerSockets] | None = None
         while making is None or self._making.get(request) is not making:  # again if it was closed meanwhile
@@ -94,20 +102,20 @@ class Listeners:
                 if making.done() and self._making.get(request) is making:
                     del self._making[request]  # the next member tries again
                 raise
-        server.users.add(place)
-        own = server.of(place.index)
+        server.users.add(user)
+        own = server.of(user.index)
         # Blocking or not is a property that copies share, and `dup` sets it as the original object has it.
         for sock in own:
             sock.setblocking(False)
         return Listening(server.number, [sock.dup() for sock in own])
 
-    def release(self, place: Place, number: int | None = None) -> None:
+    def release(self, user: User, number: int | None = None) -> None:
         """Close what a member no longer serves: one server, or all. The last member that uses a server ends it."""
         for request, server in self._made():
-            if number in (None, server.number) and place in server.users and not server.give_up(place):
+            if number in (None, server.number) and user in server.users and not server.give_up(user):
                 self._close(request, server)
 
-    def inherit(self, before: Place, after: Place) -> None:
+    def inherit(self, before: User, after: User) -> None:
         """Give the sockets of a member to the one that replaces it, also those that it has not asked for yet."""
         for _, server in self._made():
             if before in server.users:

@@ -69,6 +69,10 @@ class LoadTable:
         """Return whether the member that has the row of a place is of this generation."""
         return self.read(index, _GENERATION) == generation
 
+    def arrived(self, index: int, sender: int) -> None:
+        """Count a connection that has come from `sender`, which waits for the count; of retired members, too."""
+        self.write(index, _FIXED + sender, self.read(index, _FIXED + sender) + 1)
+
     def read(self, index: int, cell: int) -> float:
         """Return one number of a row."""
         return float(self._cells[index * self._width + cell])
@@ -154,8 +158,7 @@ class Load:
 
     def take(self, sender: int) -> None:
         """Count a connection that has come from `sender`."""
-        arrived = self._table.read(self._index, _FIXED + sender) + 1
-        self._table.write(self._index, _FIXED + sender, arrived)  # also retired: the sender waits for the count
+        self._table.arrived(self._index, sender)
 
     def offer(self, number: int, is_open: bool) -> None:
         """Publish whether this member takes connections for server `number`."""

@@ -17,14 +17,6 @@ Main = Callable[["Member"], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Which member: the one that has the place `index`, after `generation` others."""
-
-    index: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """The arguments of a member, the same after a restart but for `generation`.
 
@@ -41,11 +33,6 @@ class Part:
     drain_timeout: float
     sockets: int
     """How many bound sockets the group was given."""
-
-    @property
-    def place(self) -> Place:
-        """Which member this is."""
-        return Place(self.index, self.generation)
 
 
 @dataclass(frozen=True, slots=True)

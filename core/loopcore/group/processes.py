@@ -12,7 +12,7 @@ thread watches over that, so a blocked loop ends, too.
 import asyncio
 import mmap
 import multiprocessing
-import multiprocessing.util  # now: what it does at exit, to wait for members, then comes after what the group does
+import multiprocessing.util  # now: its exit handler, which waits for members, then runs after the group's
 import os
 import pickle
 import signal
@@ -162,9 +162,9 @@ class ProcessHost(Host):
         elif name == "ended":
             self._said = Outcome(*arguments)
         elif name == "listen":
-            answer(self.needs.listen(self.part.place, *arguments))
+            answer(self.needs.listen(self, *arguments))
         elif name == "release":
-            self.needs.release(self.part.place, *arguments)
+            self.needs.release(self, *arguments)
         elif name == "replace":
             self.needs.ask_to_replace(self)
         elif name == "run_on":
@@ -220,7 +220,7 @@ class ProcessLink:
         self._peer = Peer(control, self._serve)
         self._life: Life | None = None
         self._ended = threading.Event()
-        self.is_cut_off = False  # nobody hears this member any more
+        self.is_cut_off = False  # the group no longer reads what this member says
 
     def watch(self, life: Life) -> None:
         """Begin to read."""
@@ -231,7 +231,7 @@ class ProcessLink:
         self._peer.run()
         # The group's process is gone, or this one has ended.
         assert self._life is not None
-        self.is_cut_off = not self._ended.is_set()
+        self._life.is_given_up = self.is_cut_off = not self._ended.is_set()  # one that has not begun ends at once
         timeout = self._part.drain_timeout
         for order, arguments, seconds in ((self._life.drain, (timeout,), timeout), (self._life.cut, (), GRACE)):
             if self._ended.is_set():
@@ -245,7 +245,9 @@ class ProcessLink:
         assert self._life is not None
         target, inner = arguments
         function = getattr(self._life, target) if name == "order" else target
-        self._life.calls.submit(function, inner, answer)
+        outer: Future[Any] = Future()
+        answer(outer)
+        self._life.calls.submit(function, inner, outer)
 
     def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report the process."""

@@ -33,7 +33,7 @@ DESCRIPTORS: Final = 128
 _HEADER: Final = struct.Struct("!IH")
 
 Answer = Callable[["Future[Any]"], None]
-"""Sends what a future gets, in the thread that settles it. The reader must not: it may wait for room, or end first."""
+"""Sends the outcome of a future from the thread that settles it, not from the reader: sending may block."""
 
 Serve = Callable[[str, tuple[Any, ...], Answer], None]
 """Begins a request of the other side, by name and arguments; gives its future to `Answer` if it needs an answer."""

@@ -17,6 +17,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from loopcore.errors import UsageError
@@ -25,7 +26,7 @@ from loopcore.group.figures import GroupStats, MemberStats, MemberStatus, add_up
 from loopcore.group.host import Host
 from loopcore.group.listeners import Listeners
 from loopcore.group.load import Cells, LoadTable, cells_of
-from loopcore.group.part import Listening, ListenRequest, Part, Place
+from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import SocketPost, ThreadInbox
 from loopcore.group.processes import GRACE, ProcessHost, Shared, block_signals
 from loopcore.group.server import reset
@@ -176,7 +177,7 @@ class Supervisor:
                 pass
         if host in self._extra:
             self._extra.discard(host)
-            self._listeners.release(host.part.place)
+            self._listeners.release(host)
             if code and host.is_draining and host.ready.is_set() and not host.is_killed:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
         elif code and not self.is_draining:
@@ -192,10 +193,16 @@ class Supervisor:
 
     def _leave_for_good(self, host: Host) -> None:
         """Give up what a member had that has returned: clients are refused, as are connections from other members."""
-        self._listeners.release(host.part.place)
+        self._listeners.release(host)
         if self._shared is not None:
             post = self._refusing[host.index] = SocketPost(self._shared.pairs[host.index][0], (), host.index)
-            post.open(self.loop, refuse)
+            post.open(self.loop, partial(self._refuse, host.index))
+
+    def _refuse(self, index: int, sender: int, number: int, sock: socket.socket | None) -> None:
+        """Reset a connection that was given to a member as it ended; None was lost on its way."""
+        self._table.arrived(index, sender)
+        if sock is not None:
+            reset(sock)
 
     async def _failed(self, host: Host) -> None:
         restarts = self._on_failure == "restart" and host.ready.is_set()
@@ -209,7 +216,7 @@ class Supervisor:
                 try:
                     if not self.is_draining:
                         another = self._hosts[host.index] = self._start_another(host)
-                        self._listeners.inherit(host.part.place, another.part.place)
+                        self._listeners.inherit(host, another)
                         return
                 except Exception:
                     logger.exception("member %d could not be restarted; the group ends", host.index)
@@ -355,7 +362,7 @@ class Supervisor:
                 self._leave_for_good(old)
             raise
         self._hosts[index] = new
-        self._listeners.inherit(old.part.place, new.part.place)
+        self._listeners.inherit(old, new)
         self._extra.discard(new)
         if not old.ended.is_set():
             self._extra.add(old)
@@ -396,20 +403,20 @@ class Supervisor:
         if not 0 <= index < len(self._hosts):
             raise UsageError(f"there is no member {index}; the group has members 0 to {len(self._hosts) - 1}")
 
-    def listen(self, place: Place, request: ListenRequest) -> "concurrent.futures.Future[Listening]":
+    def listen(self, host: Host, request: ListenRequest) -> "concurrent.futures.Future[Listening]":
         """Return a member's listening sockets. Thread: any."""
-        return self.call(self._listen(place, request))
+        return self.call(self._listen(host, request))
 
-    async def _listen(self, place: Place, request: ListenRequest) -> Listening:
+    async def _listen(self, host: Host, request: ListenRequest) -> Listening:
         task = asyncio.current_task()
         assert task is not None
         self._keep(task)  # a call that the member cancels is done before its task
-        task.add_done_callback(read)  # of a process that has ended: nobody else does
-        return await self._listeners.listen(place, request)
+        task.add_done_callback(read)  # its process may have ended: nothing else retrieves the error
+        return await self._listeners.listen(host, request)
 
-    def release(self, place: Place, number: int) -> None:
+    def release(self, host: Host, number: int) -> None:
         """Give up a member's listening sockets. Thread: any."""
-        self.post(self._listeners.release, place, number)
+        self.post(self._listeners.release, host, number)
 
     def ask_to_replace(self, host: Host) -> None:
         """Begin to replace a member. Thread: any."""
@@ -456,12 +463,6 @@ def not_ready(timeout: float | None) -> str:
         f"was not ready after {timeout} seconds: its main has to await member.draining() or call member.ready(); "
         "give it a longer timeout if it needs one"
     )
-
-
-def refuse(sender: int, number: int, sock: socket.socket | None) -> None:
-    """Reset a connection that was given to a member as it ended."""
-    if sock is not None:
-        reset(sock)
 
 
 def positive(code: int) -> int:

@@ -5,7 +5,7 @@ reported and left behind. `main` runs in an empty context in every member, as it
 """
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401  # now: as the program ends, when a group may be stopped, it is too late
+import concurrent.futures.thread  # noqa: F401  # now: it cannot be imported while the program exits
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -61,11 +61,11 @@ class ThreadHost(Host):
 
     def listen(self, request: ListenRequest) -> "Future[Listening]":
         """Ask the supervisor for sockets."""
-        return self.needs.listen(self.part.place, request)
+        return self.needs.listen(self, request)
 
     def release(self, number: int) -> None:
         """Give sockets up."""
-        self.needs.release(self.part.place, number)
+        self.needs.release(self, number)
 
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Run a function on another member."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import inspect
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
@@ -14,8 +15,8 @@ __all__ = ["block_on", "spawn"]
 _SPAWNED: Final[set["asyncio.Task[Any]"]] = set()
 """Keeps spawned tasks alive: a loop refers to its tasks only weakly."""
 
-_LOOK_EVERY: Final = 0.5
-"""Seconds after which a thread that waits looks whether the loop was closed, which nothing tells it."""
+_CLOSED_POLL_INTERVAL: Final = 0.5
+"""Seconds between checks for a closed loop: closing it wakes no waiter."""
 
 
 def block_on(
@@ -42,8 +43,11 @@ def block_on(
         _close(awaitable)
         raise
     try:
-        while not concurrent.futures.wait((job,), _LOOK_EVERY).done:
+        while not concurrent.futures.wait((job,), _CLOSED_POLL_INTERVAL).done:
             if loop.is_closed() and not job.done():
+                if inspect.getcoroutinestate(waiting) == inspect.CORO_CREATED:  # it had no time to begin
+                    waiting.close()
+                    _close(awaitable)
                 raise RuntimeError("the event loop was closed before the awaitable was done")
         return job.result()
     except BaseException:

@@ -250,12 +250,13 @@ class Subject:
         return {"parts": sorted(wanted)}
 
     def _heed_watchers(self) -> None:
-        if self._watchers and self._loop.is_running():
-            self.stalls.watch(self._thread.ident, self._thread.clock)
-            if not self._loop.is_running():  # `stopped` may have been called in between
-                self.stalls.unwatch()
-        elif not self._watchers:
+        if not self._watchers:
             self.stalls.unwatch()
+        while self._watchers and self._loop.is_running():
+            self.stalls.watch(self._thread.ident, self._thread.clock)
+            if self._loop.is_running():
+                break
+            self.stalls.unwatch()  # that run has ended; perhaps the next has begun
         try:
             self._loop.call_soon_threadsafe(self._measure)
         except RuntimeError:  # closed; nothing is measured there any more

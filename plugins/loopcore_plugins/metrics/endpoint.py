@@ -247,17 +247,17 @@ def open_endpoint(host: str, ports: range, routes: Routes) -> Endpoint:
     The caller releases it with `close_endpoint`. With several `ports`, the first free one is used. Raises OSError if
     none is free.
     """
+    has_patience = True
     while True:
         with _lock:
-            ending = _ending.get((host, ports))
+            ending = _ending.get((host, ports)) if has_patience else None
             if ending is None:
                 endpoint = _endpoints.get((host, ports))
                 if endpoint is None:
                     endpoint = _endpoints[host, ports] = Endpoint(host, ports)
                 endpoint.users.append(routes)
                 return endpoint
-        if not ending.wait(REQUEST_TIMEOUT):
-            raise OSError(errno.EADDRINUSE, "the port is still being closed")
+        has_patience = ending.wait(REQUEST_TIMEOUT)
 
 
 def close_endpoint(endpoint: Endpoint, routes: Routes) -> None:

@@ -336,7 +336,10 @@ class Recorder:
     def _finish_stalls(self) -> None:
         tape = self._tape
         for each in [each for each in self._stalls_under_way if each[0].over]:  # the next may have begun already
-            self._stalls_under_way.remove(each)
+            try:
+                self._stalls_under_way.remove(each)
+            except ValueError:  # the loop is being closed, and its thread or the watch thread has done it
+                continue
             stall, path, number = each
             if tape is None:
                 continue

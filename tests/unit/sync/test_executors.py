@@ -199,6 +199,20 @@ def test_block_on_ends_with_its_loop(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
+def test_block_on_leaves_nothing_that_was_never_awaited_if_its_loop_never_runs() -> None:
+    async def never() -> None:
+        raise AssertionError("this ran")
+
+    loop = asyncio.new_event_loop()
+    closing = threading.Timer(0.05, loop.close)
+    closing.start()
+    coroutine = never()
+    with pytest.raises(RuntimeError, match="closed"):
+        block_on(coroutine, loop=loop)
+    closing.join()
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+
+
 def test_block_on_of_a_closed_loop_leaves_nothing_that_was_never_awaited() -> None:
     async def never() -> None:
         raise AssertionError("this ran")
