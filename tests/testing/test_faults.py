@@ -64,7 +64,7 @@ async def served_until(enough: Callable[[], bool]) -> int:
 
     rounds = 0
     async with await asyncio.start_server(shout, "127.0.0.1", 0) as server:
-        while not enough():
+        while not rounds or not enough():
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.write(b"a" * 300_000)
             writer.write_eof()

@@ -1,7 +1,6 @@
 """A transport in a child that was forked past Python's hooks, as C code forks: its socket can be closed there."""
 
 import asyncio
-import ctypes
 import os
 import socket
 import sys
@@ -12,13 +11,14 @@ import pytest
 
 import loopcore
 from loopcore.errors import BackendUnavailableError
+from tests import c_fork
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin", reason="forks as C code does")
 
 
 def in_child(work: Callable[[], object]) -> int:
     """Fork as C does, call `work` in the child, and return the child's exit code: what `work` returned."""
-    child = ctypes.PyDLL(None).fork()
+    child = c_fork.fork()
     if child == 0:
         code = 99
         try:

@@ -158,10 +158,11 @@ def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop) -> N
 
 
 async def test_a_job_that_its_pool_gives_up_is_cancelled(loop: Loop) -> None:
-    release = threading.Event()
+    started, release = threading.Event(), threading.Event()
     pool = concurrent.futures.ThreadPoolExecutor(1)
-    first = loop.run_in_executor(pool, release.wait)
+    first = loop.run_in_executor(pool, lambda: started.set() or release.wait())
     second = loop.run_in_executor(pool, print)
+    assert started.wait(30)
     pool.shutdown(wait=False, cancel_futures=True)
     with pytest.raises(asyncio.CancelledError):
         await second

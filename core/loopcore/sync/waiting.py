@@ -142,6 +142,9 @@ class Operation:
     def __await__(self) -> "Operation":
         return self
 
+    def __iter__(self) -> "Operation":
+        return self
+
     def __next__(self) -> Any:
         outcome = self._outcome()
         if outcome is _PENDING:
@@ -227,7 +230,7 @@ class Operation:
 
 def operate(subject: Subject, argument: Any = None) -> "Coroutine[Any, Any, Any]":
     """Return an operation on `subject`. It has all methods of `collections.abc.Coroutine`, so tasks accept it."""
-    return Operation(subject, argument)  # type: ignore[return-value]
+    return Operation(subject, argument)
 
 
 def make_waiter(subject: Subject) -> Waiter:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from loopcore.kernel.task import Task
 
-THREAD_PATIENCE: Final = 2.0
+THREAD_PATIENCE: Final = 10.0
 """Seconds a thread may take to end after its executor was shut down: `loop.close` does not wait for it."""
 
 

@@ -1,28 +1,20 @@
 """A child that was forked past Python's hooks, as C code forks: it must not touch the ring of its parent."""
 
-import ctypes
 import os
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 from loopcore.errors import BackendClosedError
 from loopcore.ports.operations import Receive
 from loopcore.testing.conformance.ledger import Ledger
+from tests import c_fork
 from tests.backends.uring.kit import LARGE, needs_uring
 
 
 def in_child(work: Callable[[], Any]) -> int:
     """Fork as C does, call `work` in the child, and return the child's exit code: 0 if `work` was refused."""
-    # A thread that asks for the GIL at the moment of the fork would ask for ever in the child, where it does not exist.
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(60.0)
-    time.sleep(0.01)  # whoever asks now gets it
-    child = ctypes.PyDLL(None).fork()
-    if child:
-        sys.setswitchinterval(interval)
-    else:
+    child = c_fork.fork()
+    if child == 0:
         code = 1
         try:
             work()
