@@ -12,7 +12,7 @@ def fork() -> int:
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(60.0)
-    time.sleep(0.01)  # whoever asks now gets it
+    time.sleep(0.01)  # a thread that asks now gets it
     child: int = ctypes.PyDLL(None).fork()
     if child:
         sys.setswitchinterval(interval)

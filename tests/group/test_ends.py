@@ -1,4 +1,4 @@
-"""What happens as a member, or the program, ends: nothing waits for ever, and nobody takes what another has."""
+"""What happens as a member, or the program, ends: nothing hangs, and no member takes what another has."""
 
 import asyncio
 import os
@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.group import LoopGroup, Member, MemberFailedError
+from loopcore.group import LoopGroup, MemberFailedError
 from loopcore.group.host import Host
-from loopcore.group.load import Load
 from loopcore.group.post import SocketPost
 from loopcore.group.processes import ProcessHost
 from loopcore.group.supervisor import Supervisor
@@ -207,29 +206,3 @@ def test_a_process_whose_link_is_cut_is_replaced(caplog: pytest.LogCaptureFixtur
             group.run_on(0, mains.cut_off).result(PATIENCE)
         until(lambda: group.members[0].generation == 1)
     assert "member 0 ended with exit code 1; it is restarted" in caplog.text
-
-
-def test_a_thread_that_is_given_up_as_it_begins_does_not_call_main(monkeypatch: pytest.MonkeyPatch) -> None:
-    begins, may_go_on, ran = threading.Event(), threading.Event(), []
-    make = Load.__init__
-
-    def make_late(load: Load, *arguments: Any, **options: Any) -> None:
-        begins.set()
-        may_go_on.wait(PATIENCE)
-        make(load, *arguments, **options)
-
-    async def main(member: Member) -> None:
-        ran.append(member.index)
-
-    monkeypatch.setattr(Load, "__init__", make_late)
-    group = LoopGroup(main, loops=1, kind="threads")
-    starting = threading.Thread(target=group.start)
-    starting.start()
-    assert begins.wait(PATIENCE)
-    group.stop(timeout=0)
-    starting.join()
-    may_go_on.set()
-    for thread in threading.enumerate():
-        if thread.name == "loopcore_member_0":
-            thread.join(PATIENCE)
-    assert ran == []

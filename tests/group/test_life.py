@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from loopcore import UsageError
 from loopcore.group import LoopGroup, Member, MemberFailedError
+from loopcore.group.load import Load
 from loopcore.group.supervisor import Supervisor
 from tests.group import mains
 from tests.group.mains import PATIENCE
@@ -134,31 +136,18 @@ def test_a_member_that_is_not_replaced_because_the_group_drains_sets_the_exit_co
     assert group.exit_code == 1
 
 
+@pytest.mark.parametrize("main", [mains.only_waits, mains.serves])
 def test_a_drain_that_is_requested_while_the_group_starts_ends_it(
-    make_group: Make, monkeypatch: pytest.MonkeyPatch
+    make_group: Make, monkeypatch: pytest.MonkeyPatch, main: Any
 ) -> None:
     """As a signal handler does: it may interrupt `run` anywhere."""
-    group = make_group(mains.only_waits)
+    group = make_group(main)
     begin = Supervisor.begin
 
     def begin_and_drain(supervisor: Supervisor) -> None:
         group.request_drain()
         begin(supervisor)
         assert supervisor.over.wait(PATIENCE)
-
-    monkeypatch.setattr(Supervisor, "begin", begin_and_drain)
-    assert group.run() == 0
-
-
-def test_members_whose_servers_come_too_late_for_a_drain_end_well(
-    make_group: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    group = make_group(mains.serves)
-    begin = Supervisor.begin
-
-    def begin_and_drain(supervisor: Supervisor) -> None:
-        group.request_drain()
-        begin(supervisor)
 
     monkeypatch.setattr(Supervisor, "begin", begin_and_drain)
     assert group.run() == 0
@@ -186,6 +175,19 @@ def test_a_successor_that_fails_as_soon_as_it_is_ready_does_not_leave_its_place_
     assert group.exit_code == 0
 
 
+def give_up(group: LoopGroup, begins: threading.Event, may_go_on: threading.Event) -> None:
+    """Stop a group whose member is held as it begins, and let that go on."""
+    starting = threading.Thread(target=group.start)
+    starting.start()
+    assert begins.wait(PATIENCE)
+    group.stop(timeout=0)
+    starting.join()
+    may_go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "loopcore_member_0":
+            thread.join(PATIENCE)
+
+
 def test_a_thread_whose_loop_comes_after_the_end_of_its_group_does_not_call_main() -> None:
     asked, may_go_on, ran = threading.Event(), threading.Event(), []
 
@@ -198,16 +200,26 @@ def test_a_thread_whose_loop_comes_after_the_end_of_its_group_does_not_call_main
         ran.append(member.index)
 
     group = LoopGroup(main, loops=1, kind="threads", loop_factory=slow_factory)
-    starting = threading.Thread(target=group.start)
-    starting.start()
-    assert asked.wait(PATIENCE)
-    group.stop(timeout=0)
-    starting.join()
-    may_go_on.set()
-    for thread in threading.enumerate():
-        if thread.name == "loopcore_member_0":
-            thread.join(PATIENCE)
+    give_up(group, asked, may_go_on)
     assert (ran, group.exit_code) == ([], 1)
+
+
+def test_a_thread_that_is_given_up_as_it_begins_does_not_call_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins, may_go_on, ran = threading.Event(), threading.Event(), []
+    make = Load.__init__
+
+    def make_late(load: Load, *arguments: Any, **options: Any) -> None:
+        begins.set()
+        may_go_on.wait(PATIENCE)
+        make(load, *arguments, **options)
+
+    async def main(member: Member) -> None:
+        ran.append(member.index)
+
+    monkeypatch.setattr(Load, "__init__", make_late)
+    group = LoopGroup(main, loops=1, kind="threads")
+    give_up(group, begins, may_go_on)
+    assert ran == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGCHLD")

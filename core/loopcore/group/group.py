@@ -73,7 +73,6 @@ class LoopGroup:
         self._on_failure = on_failure
         self._sockets = tuple(sockets)
         self._supervisor: Supervisor | None = None
-        self._pid = 0
         self._beginning = threading.Lock()
 
     def __repr__(self) -> str:
@@ -128,7 +127,7 @@ class LoopGroup:
             start = supervisor.start(until_ready)
             # Posted before anybody can ask the group to drain: a signal that arrives from here on finds its members.
             starting = supervisor.call(start)
-            self._supervisor, self._pid = supervisor, os.getpid()
+            self._supervisor = supervisor
             try:
                 supervisor.begin()
             except Exception:
@@ -188,7 +187,9 @@ class LoopGroup:
     def _finish(self, what: str, end: End) -> None:
         self._refuse_member_threads(what)
         supervisor = self._supervisor
-        if supervisor is None or os.getpid() != self._pid:  # a forked child has no threads of the group, nor members
+        if (
+            supervisor is None or supervisor.pid != os.getpid()
+        ):  # a forked child has no threads of the group, nor members
             return
         ending = _begin_to(supervisor, end)
         wait_for(supervisor.over)

@@ -48,7 +48,7 @@ class Life:
         self.loop: asyncio.AbstractEventLoop
         self.calls = Calls()
         self.is_draining = False
-        self.is_given_up = False  # the group has ended before the loop was made
+        self.is_given_up = False  # the group has ended before the member took calls
         self._post = post
         self._table = table
         self._load: Load
@@ -213,7 +213,7 @@ class Life:
         except BaseException as error:
             self._requests.discard(request)
             pending.add_done_callback(self._give_back)  # the sockets may have just come
-            if isinstance(error, GroupError):  # the group ends; the order to, which may cancel `main`, is on its way
+            if isinstance(error, GroupError):  # the group ends; its order to drain cancels a `main` that cannot drain
                 await self._drain_begins.wait()
             raise
         number, sockets = listening.number, listening.sockets

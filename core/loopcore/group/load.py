@@ -69,7 +69,7 @@ class LoadTable:
         """Return whether the member that has the row of a place is of this generation."""
         return self.read(index, _GENERATION) == generation
 
-    def arrived(self, index: int, sender: int) -> None:
+    def count_arrival(self, index: int, sender: int) -> None:
         """Count a connection that has come from `sender`, which waits for the count; of retired members, too."""
         self.write(index, _FIXED + sender, self.read(index, _FIXED + sender) + 1)
 
@@ -158,7 +158,7 @@ class Load:
 
     def take(self, sender: int) -> None:
         """Count a connection that has come from `sender`."""
-        self._table.arrived(self._index, sender)
+        self._table.count_arrival(self._index, sender)
 
     def offer(self, number: int, is_open: bool) -> None:
         """Publish whether this member takes connections for server `number`."""

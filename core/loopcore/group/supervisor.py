@@ -13,6 +13,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -50,6 +51,7 @@ class Supervisor:
     def __init__(self, part: Part, on_failure: str, sockets: Sequence[socket.socket]) -> None:
         self._shared = Shared(part.count) if part.kind == "processes" else None
         self.loop: asyncio.AbstractEventLoop = new_event_loop(plugins=())
+        self.pid = os.getpid()
         self.over = threading.Event()
         self.exit_code = 0
         self._part = part
@@ -61,7 +63,7 @@ class Supervisor:
         self._hosts: list[Host] = []
         self._first_failed: Host | None = None
         self._extra: set[Host] = set()  # successors that are not ready yet, and predecessors that drain
-        self._watched: set[Host] = set()  # all whose end has not been dealt with
+        self._watched: set[Host] = set()  # those whose end has not been handled
         self._refusing: dict[int, SocketPost] = {}  # for processes that have ended for good
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_ended = asyncio.Event()
@@ -189,9 +191,9 @@ class Supervisor:
                 logger.error("%s", failure_of(host, "while it drained"), exc_info=error)
             self.exit_code = self.exit_code or positive(code)
         elif not self.is_draining and not host.is_retired:
-            self._leave_for_good(host)
+            self._vacate(host)
 
-    def _leave_for_good(self, host: Host) -> None:
+    def _vacate(self, host: Host) -> None:
         """Give up what a member had that has returned: clients are refused, as are connections from other members."""
         self._listeners.release(host)
         if self._shared is not None:
@@ -200,7 +202,7 @@ class Supervisor:
 
     def _refuse(self, index: int, sender: int, number: int, sock: socket.socket | None) -> None:
         """Reset a connection that was given to a member as it ended; None was lost on its way."""
-        self._table.arrived(index, sender)
+        self._table.count_arrival(index, sender)
         if sock is not None:
             reset(sock)
 
@@ -359,7 +361,7 @@ class Supervisor:
             old.is_retired = False
             await self._ordered([old], "resume", (), ANSWER)
             if old.ended.is_set() and not old.outcome.exit_code and not self.is_draining:
-                self._leave_for_good(old)
+                self._vacate(old)
             raise
         self._hosts[index] = new
         self._listeners.inherit(old, new)
@@ -482,6 +484,6 @@ async def first(*events: asyncio.Event, timeout: float | None = None) -> bool:
 
 
 def read(future: "asyncio.Future[Any]") -> None:
-    """Retrieve the exception of an answer that nobody may wait for any more."""
+    """Retrieve the exception of an answer that may not be awaited."""
     if not future.cancelled():
         future.exception()

@@ -50,7 +50,7 @@ class ThreadHost(Host):
     def kill(self) -> bool:
         """Return False: Python has no way to end a thread. One that has not come to its `main` will not call it."""
         self._life.is_given_up = True
-        self.order("cut")  # if it has come there since it was told to end
+        self.order("cut")  # an earlier order is lost if the member took no calls yet
         return False
 
     # Link

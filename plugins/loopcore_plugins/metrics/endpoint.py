@@ -244,8 +244,8 @@ def serve(what: str, host: str, ports: range, routes: Routes, log: logging.Logge
 def open_endpoint(host: str, ports: range, routes: Routes) -> Endpoint:
     """Return the endpoint at this address, made if there is none, with `routes` added.
 
-    The caller releases it with `close_endpoint`. With several `ports`, the first free one is used. Raises OSError if
-    none is free.
+    The caller releases it with `close_endpoint`. With several `ports`, the first free one is used. Waits at most
+    `REQUEST_TIMEOUT` seconds for an endpoint that is being closed. Raises OSError if none is free. Thread: any.
     """
     has_patience = True
     while True:
