@@ -104,29 +104,11 @@ loopcore_send_or_throw(PyObject *coro, PyObject *thrown, PyObject *context, int 
 }
 
 /* Leave a StopIteration with `value` pending, for a bare `raise StopIteration`, which Cython compiles to a return of
- * NULL. None needs no exception: an iterator that returns NULL has ended with None. From Python 3.12 on `await` takes
- * the value out of an exception, made here as its constructor would, because calling the class takes three times as
- * long. Before, the interpreter makes one on demand, unless the value would be taken for its arguments or for itself. */
+ * NULL. None needs no exception: an iterator that returns NULL has ended with None. For others the interpreter makes one,
+ * unless the value would be taken for its arguments or for itself. */
 static inline void
 loopcore_stop_with(PyObject *value)
 {
-#if PY_VERSION_HEX >= 0x030C0000
-    PyTypeObject *type = (PyTypeObject *)PyExc_StopIteration;
-    PyObject *args;
-    PyStopIterationObject *stop;
-    if (value == Py_None) {
-        return;
-    }
-    args = PyTuple_Pack(1, value);
-    stop = args == NULL ? NULL : (PyStopIterationObject *)type->tp_alloc(type, 0);
-    if (stop == NULL) {
-        Py_XDECREF(args);
-        return; /* a MemoryError is pending */
-    }
-    stop->args = args;
-    stop->value = Py_NewRef(value);
-    PyErr_SetRaisedException((PyObject *)stop);
-#else
     PyObject *stop;
     if (value == Py_None) {
         return;
@@ -140,7 +122,6 @@ loopcore_stop_with(PyObject *value)
         PyErr_SetObject(PyExc_StopIteration, stop);
         Py_DECREF(stop);
     }
-#endif
 }
 
 /* time.monotonic_ns(), in nanoseconds. */

@@ -123,13 +123,9 @@ class TlsEngine:
         # Bound once, as each message needs them.
         self._put: Callable[[ReadableBuffer], int] = self._incoming.write
         self._take: Callable[[], bytes] = self._outgoing.read
-        # SSLObject's methods only call the same ones of `_sslobj`; those of a subclass may do more.
-        inner: Any = getattr(self.tls, "_sslobj", None) if type(self.tls) is ssl.SSLObject else None
-        if inner is None:
-            inner = self.tls
-        self._read: Any = inner.read
-        self._write: Callable[[ReadableBuffer], int] = inner.write
-        self._pending: Callable[[], int] = inner.pending
+        self._read: Any = self.tls.read
+        self._write: Callable[[ReadableBuffer], int] = self.tls.write
+        self._pending: Callable[[], int] = self.tls.pending
         self._held: bool = False
         """Whether OpenSSL holds plaintext of a record that was read in part."""
         self._unread: int = 0
