@@ -1,4 +1,7 @@
-"""The backends that ship with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)"""
+"""The backends that ship with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)
+
+A backend imports `loopcore.ports` and what is below it: no kernel, no loop. `sim` imports `loopcore.sim` as well.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""The plugins that ship with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)"""
+"""The plugins that ship with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)
+
+A plugin imports `loopcore.hooks`, what is below it, and public names: no kernel, no transports, no backend.
+"""
 
 from typing import Final
 

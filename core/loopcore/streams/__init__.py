@@ -1,4 +1,4 @@
-"""Streams: awaitable reading and writing of a connection. asyncio's interface, at less than half the cost.
+"""Streams: awaitable reading and writing of a connection. asyncio's interface, at some 60 % of its cost.
 
     reader, writer = await loopcore.open_connection("127.0.0.1", 8888)
     writer.write(b"hello\\n")
