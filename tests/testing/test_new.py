@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -52,8 +53,7 @@ def test_new_backend_passes_the_contract_at_once(tmp_path: Path) -> None:
     folder = write("backend", "my_poll", tmp_path)
     assert (folder / "loopcore_backend_my_poll.py").is_file()
     assert "class MyPollBackend" in (folder / "loopcore_backend_my_poll.py").read_text(encoding="utf-8")
-    said = passes(folder, tmp_path / "site")
-    assert "skipped" not in said.splitlines()[-1] or "failed" not in said
+    assert re.search(r"\b\d\d+ passed", passes(folder, tmp_path / "site"))
 
 
 def test_new_plugin_passes_its_tests_at_once(tmp_path: Path) -> None:

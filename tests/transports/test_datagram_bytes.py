@@ -257,7 +257,7 @@ async def test_what_a_protocol_keeps_is_not_changed_by_the_next(keeps: bool) -> 
             assert hashes == [hash(data) for data in sent]
 
 
-async def test_bytes_that_serve_again_are_as_new() -> None:
+async def test_datagrams_of_many_sizes_one_after_another() -> None:
     seen: list[tuple[int, bytes, int]] = []
 
     class Reader(asyncio.DatagramProtocol):
