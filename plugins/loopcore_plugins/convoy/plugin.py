@@ -1,10 +1,9 @@
 """Convoy: the plugin. Its options and hooks."""
 
-from typing import Any
-
 import loopcore
 from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Loop
 from loopcore.log import plugin_logger
 from loopcore_plugins.convoy.competition import Competition
 from loopcore_plugins.convoy.switch_interval import SWITCH_INTERVAL
@@ -38,7 +37,7 @@ class Convoy:
         self._seconds = 0.0
 
     @loopcore.hookimpl
-    def loopcore_make_observer(self, loop: Any) -> Competition | None:
+    def loopcore_make_observer(self, loop: Loop) -> Competition | None:
         """Return an observer of the loop's waits."""
         if not has_gil():
             logger.info("convoy has no effect: this Python runs without the GIL, and no thread waits for another")
@@ -47,36 +46,36 @@ class Convoy:
         return self._loops[id(loop)]
 
     @loopcore.hookimpl
-    def loopcore_plugin_registered(self, loop: Any) -> None:
+    def loopcore_plugin_registered(self, loop: Loop) -> None:
         """Begin, if the loop is running already."""
         if loop.is_running():
             self.loopcore_run_started(loop)
 
     @loopcore.hookimpl
-    def loopcore_run_started(self, loop: Any) -> None:
+    def loopcore_run_started(self, loop: Loop) -> None:
         """Begin to look for threads that compute."""
         if id(loop) in self._loops:
             self._loops[id(loop)].begin(loop)
 
     @loopcore.hookimpl
-    def loopcore_run_stopped(self, loop: Any) -> None:
+    def loopcore_run_stopped(self, loop: Loop) -> None:
         """Restore the program's interval."""
         if id(loop) in self._loops:
             self._loops[id(loop)].end()
 
     @loopcore.hookimpl
-    def loopcore_fork_child(self, loop: Any) -> None:
+    def loopcore_fork_child(self, loop: Loop) -> None:
         """Restore the program's interval: the threads that computed stayed with the parent."""
         SWITCH_INTERVAL.in_child()
         self.loopcore_run_stopped(loop)
 
     @loopcore.hookimpl
-    def loopcore_plugin_unregistered(self, loop: Any) -> None:
+    def loopcore_plugin_unregistered(self, loop: Loop) -> None:
         """Restore the program's interval."""
         self.loopcore_loop_closed(loop)
 
     @loopcore.hookimpl
-    def loopcore_loop_closed(self, loop: Any) -> None:
+    def loopcore_loop_closed(self, loop: Loop) -> None:
         """Forget the loop."""
         competition = self._loops.pop(id(loop), None)
         if competition is not None:

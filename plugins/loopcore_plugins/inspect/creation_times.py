@@ -5,6 +5,7 @@ import weakref
 from typing import Any
 
 from loopcore import hookimpl
+from loopcore.hooks.types import Loop
 
 
 class CreationTimes:
@@ -17,12 +18,12 @@ class CreationTimes:
         """By id() of the task; a weak reference removes one that was destroyed while it waited."""
 
     @hookimpl
-    def loopcore_task_spawned(self, loop: Any, task: Any) -> None:
+    def loopcore_task_spawned(self, loop: Loop, task: Any) -> None:
         number = id(task)
         self._made[number] = (weakref.ref(task, lambda _: self._made.pop(number, None)), time.monotonic())
 
     @hookimpl
-    def loopcore_task_done(self, loop: Any, task: Any) -> None:
+    def loopcore_task_done(self, loop: Loop, task: Any) -> None:
         self._made.pop(id(task), None)
 
     def age(self, task_id: int) -> float | None:

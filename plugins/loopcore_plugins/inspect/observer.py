@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Any, Final, TypeVar
 
 from loopcore import hookimpl
+from loopcore.hooks.types import Loop
 from loopcore_plugins._shared import items_of
 from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.protocol import Message
@@ -125,19 +126,19 @@ class CallbackTimes:
         return [[kind, name, *copy] for kind, name, copy, _ in rows]
 
     @hookimpl
-    def loopcore_task_step_begin(self, loop: Any, task: Any) -> None:
+    def loopcore_task_step_begin(self, loop: Loop, task: Any) -> None:
         self._begin("task", task.get_coro())
 
     @hookimpl
-    def loopcore_task_step_end(self, loop: Any, task: Any) -> None:
+    def loopcore_task_step_end(self, loop: Loop, task: Any) -> None:
         self._end()
 
     @hookimpl
-    def loopcore_handle_begin(self, loop: Any, handle: Any) -> None:
+    def loopcore_handle_begin(self, loop: Loop, handle: Any) -> None:
         self._begin("callback", getattr(handle, "_callback", None) or handle)
 
     @hookimpl
-    def loopcore_handle_end(self, loop: Any, handle: Any) -> None:
+    def loopcore_handle_end(self, loop: Loop, handle: Any) -> None:
         self._end()
 
     def _begin(self, kind: str, function: Any) -> None:
@@ -187,11 +188,11 @@ class PhaseTimes:
         return rows
 
     @hookimpl
-    def loopcore_phase_begin(self, loop: Any, phase: str) -> None:
+    def loopcore_phase_begin(self, loop: Loop, phase: str) -> None:
         self._present = (phase, perf_counter_ns())
 
     @hookimpl
-    def loopcore_phase_end(self, loop: Any, phase: str, count: int) -> None:
+    def loopcore_phase_end(self, loop: Loop, phase: str, count: int) -> None:
         self._entries.begin()
         present, self._present = self._present, None
         if present is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Loop
 from loopcore.log import plugin_logger
 from loopcore_plugins.inspect import places
 from loopcore_plugins.inspect.creation_times import CreationTimes
@@ -39,7 +40,7 @@ class Inspect:
         self._complaints: dict[int, str] = {}
 
     @loopcore.hookimpl
-    def loopcore_plugin_registered(self, loop: Any) -> None:
+    def loopcore_plugin_registered(self, loop: Loop) -> None:
         """Begin with `loop`; at once if it is already running, in this thread."""
         if self._ages:
             creation_times = self._creation_times[id(loop)] = CreationTimes()
@@ -48,7 +49,7 @@ class Inspect:
             self.loopcore_run_started(loop)
 
     @loopcore.hookimpl
-    def loopcore_run_started(self, loop: Any) -> None:
+    def loopcore_run_started(self, loop: Loop) -> None:
         """Open the socket of `loop`, if it has none yet."""
         if id(loop) in self._inspected:
             self._inspected[id(loop)][1].moved()
@@ -74,18 +75,18 @@ class Inspect:
         logger.debug("%r can be inspected through %s", loop, listener.path)
 
     @loopcore.hookimpl
-    def loopcore_run_stopped(self, loop: Any) -> None:
+    def loopcore_run_stopped(self, loop: Loop) -> None:
         """Stop looking for stalls of `loop`, which no longer runs."""
         if id(loop) in self._inspected:
             self._inspected[id(loop)][1].stopped()
 
     @loopcore.hookimpl
-    def loopcore_stall_begin(self, loop: Any, stall: Any) -> None:
+    def loopcore_stall_begin(self, loop: Loop, stall: Any) -> None:
         """Remember a stall that the plugin `watchdog` has found. Thread: the watchdog's."""
         self._note_stall("begin", loop, stall)
 
     @loopcore.hookimpl
-    def loopcore_stall_end(self, loop: Any, stall: Any) -> None:
+    def loopcore_stall_end(self, loop: Loop, stall: Any) -> None:
         """Remember its end."""
         self._note_stall("end", loop, stall)
 
@@ -95,7 +96,7 @@ class Inspect:
             inspected[1].stalls.note_stall(event, loop, stall)
 
     @loopcore.hookimpl
-    def loopcore_loop_closing(self, loop: Any) -> None:
+    def loopcore_loop_closing(self, loop: Loop) -> None:
         """Remove the socket."""
         server, subject = self._inspected.pop(id(loop), (None, None))
         if server is not None and subject is not None:
@@ -105,7 +106,7 @@ class Inspect:
         self._complaints.pop(id(loop), None)
 
     @loopcore.hookimpl
-    def loopcore_plugin_unregistered(self, loop: Any) -> None:
+    def loopcore_plugin_unregistered(self, loop: Loop) -> None:
         """Remove the socket, and the plugins that were registered for it."""
         creation_times = self._creation_times.get(id(loop))
         self.loopcore_loop_closing(loop)
@@ -113,7 +114,7 @@ class Inspect:
             loop.probes.unregister(creation_times)
 
     @loopcore.hookimpl
-    def loopcore_fork_child(self, loop: Any) -> None:
+    def loopcore_fork_child(self, loop: Loop) -> None:
         """Drop the parent's socket and connections, and what was measured for them."""
         server, subject = self._inspected.pop(id(loop), (None, None))
         if server is not None and subject is not None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Job, Loop
 from loopcore.log import plugin_logger
 from loopcore_plugins.metrics.record import LoopRecord
 from loopcore_plugins.metrics.registry import enter, leave
@@ -86,7 +87,7 @@ class Metrics:
     # Registration and closing
 
     @hookimpl
-    def loopcore_plugin_registered(self, loop: Any) -> None:
+    def loopcore_plugin_registered(self, loop: Loop) -> None:
         """Start measuring. Raises UsageError while another loop is measured."""
         if self._loop is not None:
             raise UsageError("metrics measure one loop at a time; make another Metrics() for this one")
@@ -96,11 +97,11 @@ class Metrics:
             self._serve(self._ports)
 
     @hookimpl
-    def loopcore_plugin_unregistered(self, loop: Any) -> None:
+    def loopcore_plugin_unregistered(self, loop: Loop) -> None:
         self._leave(loop)
 
     @hookimpl
-    def loopcore_loop_closed(self, loop: Any) -> None:
+    def loopcore_loop_closed(self, loop: Loop) -> None:
         self._leave(loop)
 
     @hookimpl
@@ -166,13 +167,13 @@ class Metrics:
         self._known.transports.resumed(transport, direction)
 
     @hookimpl
-    def loopcore_job_submitted(self, job: Any) -> None:
+    def loopcore_job_submitted(self, job: Job) -> None:
         self._known.jobs.submitted(job)
 
     @hookimpl
-    def loopcore_job_started(self, job: Any) -> None:
+    def loopcore_job_started(self, job: Job) -> None:
         self._known.jobs.started(job)
 
     @hookimpl
-    def loopcore_job_finished(self, job: Any) -> None:
+    def loopcore_job_finished(self, job: Job) -> None:
         self._known.jobs.finished(job)

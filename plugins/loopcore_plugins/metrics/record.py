@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 from loopcore import Histogram, Meter
+from loopcore.hooks.types import Job
 from loopcore.text import printable
 from loopcore_plugins.metrics.snapshot import LoopSnapshot, PoolSnapshot, StallsSnapshot, TransportsSnapshot
 
@@ -33,12 +34,12 @@ class Jobs:
         self._lock = threading.RLock()
         self._pools: dict[str, _Pool] = {}
 
-    def submitted(self, job: Any) -> None:
+    def submitted(self, job: Job) -> None:
         """Count a job that waits."""
         with self._lock:
             self._pool(job).waiting.add(id(job))
 
-    def started(self, job: Any) -> None:
+    def started(self, job: Job) -> None:
         """Count a job that runs. Thread: any."""
         with self._lock:
             pool = self._pool(job)
@@ -46,7 +47,7 @@ class Jobs:
             pool.running.add(id(job))
             pool.queue_time.record(job.started_ns - job.submitted_ns)
 
-    def finished(self, job: Any) -> None:
+    def finished(self, job: Job) -> None:
         """Count a job that has run, or never will. Thread: any."""
         with self._lock:
             pool = self._pool(job)
@@ -61,7 +62,7 @@ class Jobs:
         with self._lock:
             return {name: pool.snapshot() for name, pool in self._pools.items()}
 
-    def _pool(self, job: Any) -> "_Pool":
+    def _pool(self, job: Job) -> "_Pool":
         name = pool_name(job.pool)
         found = self._pools.get(name)
         if found is None:

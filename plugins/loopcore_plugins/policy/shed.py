@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Loop
 from loopcore.log import plugin_logger
 from loopcore_plugins.policy.delay import DelayProbe
 from loopcore_plugins.policy.throttle import CALM, Throttle
@@ -44,7 +45,7 @@ class Shed:
         self._asked_at = 0.0
 
     @loopcore.hookimpl
-    def loopcore_plugin_registered(self, loop: Any) -> None:
+    def loopcore_plugin_registered(self, loop: Loop) -> None:
         """Prepare to measure."""
         self._loop = loop
         self._probe = DelayProbe(loop, self.delay / PROBES, self._measured)

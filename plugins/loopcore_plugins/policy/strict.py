@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Loop
 from loopcore.log import plugin_logger
 from loopcore.text import printable
 from loopcore_plugins.policy import unawaited
@@ -87,7 +88,7 @@ class Strict:
         self._depth_before: int | None = None
 
     @loopcore.hookimpl
-    def loopcore_plugin_registered(self, loop: Any) -> None:
+    def loopcore_plugin_registered(self, loop: Loop) -> None:
         """Start looking."""
         self._loop = loop
         if self.coroutines:

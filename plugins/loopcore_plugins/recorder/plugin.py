@@ -13,6 +13,7 @@ from typing import Any
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Job, Loop
 from loopcore.log import plugin_logger
 from loopcore_plugins.recorder import signals
 from loopcore_plugins.recorder.busy import KEPT, BusyThreads
@@ -136,7 +137,7 @@ class Recorder:
     # The life of the loop
 
     @hookimpl
-    def loopcore_make_observer(self, loop: Any) -> Tape:
+    def loopcore_make_observer(self, loop: Loop) -> Tape:
         """Begin to record `loop`."""
         if self._tape is not None:
             raise UsageError("a Recorder is for one loop: make another for the second")
@@ -152,7 +153,7 @@ class Recorder:
         return self._tape
 
     @hookimpl
-    def loopcore_plugin_registered(self, loop: Any) -> None:
+    def loopcore_plugin_registered(self, loop: Loop) -> None:
         """Watch collections, signals and, if the loop runs, its thread."""
         gc.callbacks.append(self._note_collection)
         if self._last_chance is not None:
@@ -163,26 +164,26 @@ class Recorder:
             self.loopcore_run_started(loop)
 
     @hookimpl
-    def loopcore_plugin_unregistered(self, loop: Any) -> None:
+    def loopcore_plugin_unregistered(self, loop: Loop) -> None:
         """Stop recording."""
         if loop is self._loop:  # not a second loop that was refused
             self._end(loop)
 
     @hookimpl
-    def loopcore_loop_closed(self, loop: Any) -> None:
+    def loopcore_loop_closed(self, loop: Loop) -> None:
         """Write the last dump."""
         self._dump_at_exit()
         self._end(loop)
 
     @hookimpl
-    def loopcore_fork_child(self, loop: Any) -> None:
+    def loopcore_fork_child(self, loop: Loop) -> None:
         """Stop recording: the memory, the file, the watch thread and the dump of a stall are the parent's."""
         self._file = self._watch = None
         self._stalls_under_way = []
         loop.probes.unregister(self)
 
     @hookimpl
-    def loopcore_run_started(self, loop: Any) -> None:
+    def loopcore_run_started(self, loop: Loop) -> None:
         """Measure and watch this thread."""
         if self._tape is None:
             return
@@ -196,7 +197,7 @@ class Recorder:
             watch_thread().add(self._busy_threads)
 
     @hookimpl
-    def loopcore_run_stopped(self, loop: Any) -> None:
+    def loopcore_run_stopped(self, loop: Loop) -> None:
         """Stop watching. The end of a stall may be noted a moment later."""
         if self._watch is not None:
             watch_thread().drop(self._watch)
@@ -244,19 +245,19 @@ class Recorder:
         self._put(Kind.CLOSED, 0, type(transport.get_protocol()), id(transport))
 
     @hookimpl
-    def loopcore_job_submitted(self, job: Any) -> None:
+    def loopcore_job_submitted(self, job: Job) -> None:
         """Record it."""
         with self._lock:
             self._waiting_jobs.setdefault(job.pool, set()).add(id(job))
         self._put(Kind.JOB_SUBMITTED, 0, job.function, id(job))
 
     @hookimpl
-    def loopcore_job_started(self, job: Any) -> None:
+    def loopcore_job_started(self, job: Job) -> None:
         """Count it. Thread: the pool's."""
         self._stop_waiting(job)
 
     @hookimpl
-    def loopcore_job_finished(self, job: Any) -> None:
+    def loopcore_job_finished(self, job: Job) -> None:
         """Record it at the next tick. Thread: the pool's."""
         tape = self._tape
         if tape is None:
@@ -273,7 +274,7 @@ class Recorder:
 
         tape.later(write)
 
-    def _stop_waiting(self, job: Any) -> int:
+    def _stop_waiting(self, job: Job) -> int:
         """Return how many jobs wait in the same pool."""
         with self._lock:
             waiting = self._waiting_jobs.get(job.pool, set())
