@@ -223,9 +223,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         if self.get_debug():
             logger.debug("Close %r", self)
         self.probes.cold("loopcore_loop_closing", loop=self)
-        close_parts(self)
-        self._close_scheduler()
-        drop_parts(self)
+        try:
+            close_parts(self)
+        finally:
+            self._close_scheduler()
+            drop_parts(self)
 
     async def shutdown_asyncgens(self) -> None:
         await self._asyncgens.shutdown()

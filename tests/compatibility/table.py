@@ -69,10 +69,17 @@ OTHERS = {
 """The other owners of methods, with their headings, in the order of the page."""
 
 _SEEN = "tests/unit/test_interpreter_tools.py::test_tools_of_asyncio_tell_the_same"
+_FUTURE = "tests/unit/test_interpreter_tools.py::test_call_graph_of_a_future"
 _SAMPLED = "tests/unit/test_interpreter_tools.py::test_sampling_profiler_sees_the_same_tasks"
 TOOLS = (
     ("`asyncio.print_call_graph`, `format_call_graph`, `capture_call_graph`", "3.14", "same", _SEEN),
-    ("`asyncio.future_add_to_awaited_by`, `future_discard_from_awaited_by`", "3.14", "same", _SEEN),
+    ("`asyncio.capture_call_graph` of a future", "3.14", "the tasks of its loop that wait for it", _FUTURE),
+    (
+        "`asyncio.future_add_to_awaited_by`, `future_discard_from_awaited_by`",
+        "3.14",
+        "same for tasks, no effect on a future",
+        _FUTURE,
+    ),
     ("`python -m asyncio ps`, `python -m asyncio pstree`", "3.14", "same", _SEEN),
     ("`python -m profiling.sampling --async-aware`", "3.15", "same", _SAMPLED),
 )

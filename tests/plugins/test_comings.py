@@ -1,5 +1,6 @@
 """What a plugin is told of itself, of its loop's end, and of forks."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -147,3 +148,49 @@ def test_a_child_of_a_fork_is_told_of_each_loop_that_is_open(backend_name: str) 
         [sys.executable, "-c", FORK, backend_name], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "child True\n", "")
+
+
+class Leaving:
+    """Fails when a task is made, and again in its farewell."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    @loopcore.hookimpl
+    def loopcore_task_spawned(self) -> None:
+        raise ValueError("in a hook")
+
+    @loopcore.hookimpl
+    def loopcore_plugin_unregistered(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError("in the farewell"), asyncio.CancelledError(), GeneratorExit()])
+def test_a_plugin_that_fails_even_in_its_farewell_stops_nothing(loopcore_factory: Any, error: BaseException) -> None:
+    loop = loopcore_factory()
+    loop.probes.register(Leaving(error))
+    assert loop.run_until_complete(asyncio.sleep(0, "done")) == "done"
+    assert loop.probes.plugins() == []
+
+
+def test_a_task_whose_announcement_ends_the_run_begins_in_the_next(loopcore_factory: Any) -> None:
+    loop = loopcore_factory()
+
+    class Ending:
+        @loopcore.hookimpl
+        def loopcore_task_spawned(self, task: Any) -> None:
+            if task.get_coro().__name__ == "note":
+                raise SystemExit
+
+    async def main() -> None:
+        asyncio.create_task(note())
+
+    async def note() -> None:
+        noted.append("began")
+
+    noted: list[str] = []
+    loop.probes.register(Ending())
+    with pytest.raises(SystemExit):
+        loop.run_until_complete(main())
+    loop.run_until_complete(asyncio.sleep(0))
+    assert noted == ["began"]

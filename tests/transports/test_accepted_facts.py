@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import errno
+import gc
 import os
 import socket
 import sys
+import warnings
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -204,3 +206,16 @@ def test_a_socket_that_nobody_closes_is_closed_with_a_warning() -> None:
         with pytest.warns(ResourceWarning, match="unclosed <AcceptedSocket fd="):
             del near
         assert far.recv(1) == b""
+
+
+async def test_a_descriptor_is_closed_also_where_warnings_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: seen.append(unraisable.exc_type))
+    near, far = accepted_socket()
+    far.setblocking(False)
+    with far, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del near
+        gc.collect()
+        assert far.recv(1) == b""
+    assert seen == [ResourceWarning]

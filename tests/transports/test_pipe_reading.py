@@ -246,3 +246,20 @@ def test_close_after_the_loop_closes_the_file(loop: asyncio.AbstractEventLoop) -
             transport.close()
         assert is_closed(reading)
         assert is_closed(writing)
+
+
+@pytest.mark.loopcore_only  # asyncio cannot read this device
+def test_a_device_is_read_on_after_its_protocol_has_ended_a_run(loop: asyncio.AbstractEventLoop) -> None:
+    def end() -> None:
+        del protocol.react["data"]
+        raise SystemExit
+
+    with open("/dev/zero", "rb", 0) as device:
+        transport, protocol = run(loop, loop.connect_read_pipe(Recorder, device))
+        protocol.react["data"] = end
+        with pytest.raises(SystemExit):
+            run(loop, protocol.seen("lost"))
+        before = len(protocol.received())
+        run(loop, protocol.until(lambda: len(protocol.received()) > before))
+        transport.close()
+        run(loop, protocol.seen("lost"))

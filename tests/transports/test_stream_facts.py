@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import loopcore
 from tests.transports.recorder import Recorder, opened, receive, receive_all, run, settle, tcp_pair, unix_pair
 
 Loop = asyncio.AbstractEventLoop
@@ -178,3 +179,19 @@ def peer_sees(peer: socket.socket) -> bytes | None:
         return peer.recv(65536)
     except BlockingIOError:
         return None
+
+
+@pytest.mark.differs(
+    "Transport.resume_reading",
+    why="After `eof_received` has returned True it is not called again; asyncio calls it whenever reading is resumed.",
+)
+async def test_the_end_of_the_stream_is_told_once(loop: Loop) -> None:
+    protocol = Recorder()
+    protocol.keep_open = True
+    async with opened(protocol) as (transport, peer):
+        peer.shutdown(socket.SHUT_WR)
+        await protocol.seen("eof")
+        transport.pause_reading()
+        transport.resume_reading()
+        await asyncio.sleep(0.01)
+        assert protocol.kinds().count("eof") == (1 if isinstance(loop, loopcore.EventLoop) else 2)

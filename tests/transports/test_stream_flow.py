@@ -194,3 +194,32 @@ async def test_a_writer_that_is_not_read_holds_no_more_than_it_wrote() -> None:
         assert len(await receive_all(peer)) == total
         await protocol.seen("lost")
     assert protocol.lost_with() is None
+
+
+class Bare:
+    """A protocol without the methods of flow control."""
+
+    def __init__(self) -> None:
+        self.lost: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        pass
+
+    def data_received(self, data: bytes) -> None:
+        pass
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.lost.set_result(exc)
+
+
+@pytest.mark.reports_errors
+async def test_a_protocol_that_cannot_be_paused_is_reported_and_its_transport_closes(loop: Loop) -> None:
+    reported: list[str] = []
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+    protocol: Any = Bare()
+    async with opened(protocol) as (transport, peer):
+        total = fill(transport)
+        transport.close()
+        assert len(await receive(peer, total)) == total
+        assert await protocol.lost is None
+        assert reported == ["protocol.pause_writing() failed", "protocol.resume_writing() failed"]

@@ -1,5 +1,6 @@
 """From Python 3.14 on, the interpreter's tools show loopcore's tasks as they show asyncio's."""
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -98,6 +99,26 @@ def test_tools_of_asyncio_tell_the_same(tmp_path: Path, tool: str) -> None:
     graph, seen = told(tmp_path, "loopcore", tool)
     assert (graph, seen) == told(tmp_path, "asyncio", tool)
     assert "in a group" in seen
+
+
+@pytest.mark.skipif(asyncio.Task is asyncio.tasks._PyTask, reason="asyncio's classes in Python have other edges")
+async def test_call_graph_of_a_future(loop: asyncio.AbstractEventLoop) -> None:
+    async def wait(future: "asyncio.Future[None]") -> None:
+        await future
+
+    future = loop.create_future()
+    assert asyncio.capture_call_graph(future).awaited_by == ()
+    tasks = [asyncio.create_task(wait(future), name=f"waiter {number}") for number in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    graph = asyncio.capture_call_graph(future)
+    assert {waiter.future for waiter in graph.awaited_by} == {tasks[0], tasks[2]}
+    assert {frame.frame.f_code.co_name for waiter in graph.awaited_by for frame in waiter.call_stack} == {"wait"}
+    asyncio.future_add_to_awaited_by(future, tasks[1])  # not for loopcore's futures, and no error
+    future.set_result(None)
+    await asyncio.gather(tasks[0], tasks[2])
+    assert not future._asyncio_awaited_by or tasks[1] in future._asyncio_awaited_by
 
 
 def sampled(tmp_path: Path, loop: str, mode: str) -> tuple[float, set[tuple[str, ...]]]:

@@ -440,3 +440,10 @@ def test_unknown_task_class_is_an_error(loopcore_factory: Factory, monkeypatch: 
     monkeypatch.setenv("LOOPCORE_TASKS", "uvloop")
     with pytest.raises(UsageError, match=r"^LOOPCORE_TASKS='uvloop' must be asyncio; unset it"):
         loopcore_factory()
+
+
+@pytest.mark.differs("EventLoop.close", why="Callbacks that have not run are cancelled, which their handles show.")
+def test_a_callback_that_never_runs_is_cancelled(loop: Loop) -> None:
+    handle = loop.call_soon(print)
+    loop.close()
+    assert handle.cancelled() is isinstance(loop, loopcore.EventLoop)

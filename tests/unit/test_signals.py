@@ -232,3 +232,22 @@ def test_ctrl_c_cancels_the_main_task_and_ends_the_program(module: str) -> None:
         [sys.executable, "-c", CTRL_C.format(module=module)], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.stdout.split(), done.stderr) == (["cancelled", "interrupted"], "")
+
+
+def test_a_loop_with_handlers_that_is_closed_in_another_thread_is_closed(loop: Loop) -> None:
+    """The error is the interpreter's: only the main thread may set a handler."""
+    raised: list[BaseException] = []
+
+    def close() -> None:
+        try:
+            loop.close()
+        except ValueError as error:
+            raised.append(error)
+
+    loop.add_signal_handler(signal.SIGUSR1, print)
+    thread = threading.Thread(target=close)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(raised[0])
+    assert loop.is_closed()
+    signal.set_wakeup_fd(-1)

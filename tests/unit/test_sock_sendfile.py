@@ -214,7 +214,7 @@ def test_what_is_left_does_not_go_to_another_socket_that_has_got_the_number(file
     other, receiver = socket.socketpair()
     for sock in (near, other, receiver):
         sock.setblocking(False)
-    sending = Sending(near, file.fileno(), 0, len(CONTENT), whole=True, note=None)
+    sending = Sending(near, file, file.fileno(), 0, len(CONTENT), whole=True, note=None)
     number = near.fileno()
     with pytest.raises(BlockingIOError):
         sending.step()
@@ -229,3 +229,31 @@ def test_what_is_left_does_not_go_to_another_socket_that_has_got_the_number(file
                 receiver.recv(1)
         finally:
             os.close(number)
+
+
+async def test_a_file_that_is_closed_while_it_is_sent_moves_no_other(loop: Loop, pair: Pair, tmp_path: Path) -> None:
+    (tmp_path / "sent").write_bytes(CONTENT)
+    (tmp_path / "other").write_bytes(CONTENT)
+    file = (tmp_path / "sent").open("rb")
+    number = file.fileno()
+    sending = asyncio.ensure_future(loop.sock_sendfile(pair[0], file))
+    assert await loop.sock_recv(pair[1], 1)
+    sending.cancel()
+    file.close()
+    with (tmp_path / "other").open("rb", buffering=0) as other:
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert other.fileno() == number
+        assert other.tell() == 0
+
+
+async def test_a_file_that_is_closed_while_it_is_sent_hides_no_cancellation(
+    loop: Loop, pair: Pair, tmp_path: Path
+) -> None:
+    (tmp_path / "sent").write_bytes(CONTENT)
+    with (tmp_path / "sent").open("rb") as file:
+        sending = asyncio.ensure_future(loop.sock_sendfile(pair[0], file))
+        assert await loop.sock_recv(pair[1], 1)
+        sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending

@@ -175,3 +175,14 @@ def test_an_event_is_not_for_who_comes_in_a_tick_that_a_callback_runs_by_itself(
     loop.remove_reader(ends[2][0])
     for fd in {fd for pair in ends for fd in pair}:
         os.close(fd)
+
+
+@pytest.mark.parametrize("method", ["remove_reader", "remove_writer"])
+async def test_no_descriptor_is_none_of_those_watched(loop: Loop, pair: Pair, method: str) -> None:
+    read: asyncio.Future[bytes] = loop.create_future()
+    loop.add_reader(pair[0].fileno(), lambda: read.set_result(pair[0].recv(9)))
+    with pytest.raises(ValueError, match="None"):
+        getattr(loop, method)(None)
+    pair[1].send(b"arrives")
+    assert await read == b"arrives"
+    loop.remove_reader(pair[0].fileno())

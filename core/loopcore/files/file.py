@@ -17,6 +17,7 @@ Thread: that of the loop in which the file was opened.
 import asyncio
 import errno
 import io
+import operator
 import os
 import warnings
 from collections.abc import Callable
@@ -274,6 +275,7 @@ class File:
         self._check()
         if whence not in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
             raise ValueError(f"whence is SEEK_SET, SEEK_CUR or SEEK_END, not {whence!r}")
+        offset = operator.index(offset)
         async with self._turn:
             if whence == os.SEEK_CUR:
                 offset += self._position

@@ -128,6 +128,13 @@ class Future(Runnable):
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
 
+    @property
+    def _asyncio_awaited_by(self) -> frozenset[Any] | None:
+        """The tasks of this loop that wait for the future, for asyncio's call graph."""
+        entries = [(self._waiter, self._waiter_context), *(self._callback_list or ())]
+        waiting = [as_public(task) for task, context in entries if task is not None and context is None]
+        return frozenset(waiting) or None
+
     def get_loop(self) -> asyncio.AbstractEventLoop | Scheduler:
         """Return the loop that the future belongs to. Raises RuntimeError if a subclass left out `__init__`."""
         self._check_initialized()
@@ -156,10 +163,10 @@ class Future(Runnable):
         return self._cancel(msg)
 
     def _cancel(self, msg: Any) -> bool:
-        self._check_change()
         self._log_traceback_flag = False
         if self._status != _PENDING:
             return False
+        self._check_change()
         self._status = _CANCELLED
         self._cancel_message = msg
         self._schedule_callbacks()
@@ -209,9 +216,9 @@ class Future(Runnable):
         self._set_result(result)
 
     def _set_result(self, result: Any) -> None:
-        self._check_change()
         if self._status != _PENDING:
             raise InvalidStateError(f"{self._state}: {self!r}")
+        self._check_change()
         self._result = result
         self._status = _FINISHED
         self._schedule_callbacks()
@@ -224,9 +231,9 @@ class Future(Runnable):
         self._set_exception(exception)
 
     def _set_exception(self, exception: BaseException | type[BaseException]) -> None:
-        self._check_change()
         if self._status != _PENDING:
             raise InvalidStateError(f"{self._state}: {self!r}")
+        self._check_change()
         if isinstance(exception, type):
             exception = exception()
         if isinstance(exception, StopIteration):

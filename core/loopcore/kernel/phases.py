@@ -66,6 +66,13 @@ class PhaseCallbacks:
             self._by_phase.pop(phase, None)
         return [handle for handle, _ in live]
 
+    def keep(self, phase: str, handles: list[Handle]) -> None:
+        """Attach again those of `handles` that run once: `live` returned them, and their turn did not come."""
+        attached = self._by_phase.get(phase, [])
+        missed = [(handle, True) for handle in handles if all(handle is not entry[0] for entry in attached)]
+        if missed:
+            self._by_phase[phase] = missed + attached
+
     def clear(self) -> None:
         """Forget everything."""
         self._by_phase.clear()

@@ -96,7 +96,9 @@ class Probes:
         for farewell in farewells:
             try:
                 farewell(self.loop, plugin)
-            except Exception:
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException:
                 plugin_logger.exception("plugin %r raised in loopcore_plugin_unregistered", name)
 
     def plugins(self) -> list[tuple[str, object]]:

@@ -251,7 +251,7 @@ class Readiness:
         """Return the descriptor that was given as `fileobj`, which may be closed by now, or None. Linear search."""
         for fd in [*self._table]:
             entry = self._table.get(fd)
-            if entry is not None and entry.fileobj is fileobj:
+            if entry is not None and entry.fileobj is not None and entry.fileobj is fileobj:
                 return fd
         return None
 

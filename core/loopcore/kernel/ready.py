@@ -103,7 +103,8 @@ class ReadyQueue:
         """Remove `runnable` if it is the only entry; return whether it was."""
         if self._count != 1 or self._ring[self._first] is not runnable:
             return False
-        self.pop()
+        self._ring[self._first] = None
+        self._count = 0
         return True
 
     def _shrink(self) -> None:

@@ -114,7 +114,11 @@ class Task(Future):
         enlist(self)
         if self._scheduler is not None:
             self._scheduler._stats.tasks_created += 1
-        self._announce("loopcore_task_spawned")
+        try:
+            self._announce("loopcore_task_spawned")
+        except BaseException:  # SystemExit, of a hook or a signal handler: the task begins when the loop runs again
+            self._schedule_step()
+            raise
         try:
             if eager_start and self._loop.is_running():  # type: ignore[union-attr]
                 self._start_eagerly()

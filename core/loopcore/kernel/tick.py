@@ -258,9 +258,17 @@ def run_phase_callbacks(loop: "Scheduler", phase: str) -> int:
     handles = loop._phase_callbacks.live(phase)
     loop._has_phase_callbacks = bool(loop._phase_callbacks)
     outer, loop._source = loop._source, _PHASE
-    for handle in handles:
-        loop._runner.run(handle)
-    loop._source = outer
+    position = 0
+    try:
+        for handle in handles:
+            position += 1
+            loop._runner.run(handle)
+    except BaseException:
+        loop._phase_callbacks.keep(phase, handles[position:])
+        loop._has_phase_callbacks = bool(loop._phase_callbacks)
+        raise
+    finally:
+        loop._source = outer
     return len(handles)
 
 

@@ -5,6 +5,7 @@ child process or a signal. Parts also tie a loop into reference cycles, since ea
 releases its parts when it closes is freed at once, and its memory is available to the next one (docs/adr/0015).
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -116,10 +117,10 @@ def close_parts(loop: "HasParts") -> None:
     parts = loop._parts
     if parts.keys().isdisjoint(_CLOSED):
         return  # the usual case; looking each one up would take longer than anything else here
-    for name in _CLOSED:
-        made = parts.get(name)
-        if made is not None:
-            made.close()
+    with contextlib.ExitStack() as closing:  # each of them, even if another fails
+        for name in reversed(_CLOSED):
+            if name in parts:
+                closing.callback(parts[name].close)
 
 
 def drop_parts(loop: "HasParts") -> None:

@@ -101,7 +101,7 @@ class SendFiles:
         to_send = size if count is None else count
         if not to_send:
             return 0
-        sending = Sending(sock, descriptor, offset, to_send, whole=count is None, note=note)
+        sending = Sending(sock, file, descriptor, offset, to_send, whole=count is None, note=note)
         try:
             if port is not None:
                 return await self._by_port(sock, sending, port, lend)
@@ -191,14 +191,23 @@ class PartCall(OperationCall):
 class Sending:
     """The progress of sending one file."""
 
-    __slots__ = ("_count", "_file", "_note", "_offset", "_socket", "_whole", "total")
+    __slots__ = ("_count", "_descriptor", "_file", "_note", "_offset", "_socket", "_whole", "total")
 
     def __init__(
-        self, sock: socket.socket, file: int, offset: int, count: int, *, whole: bool, note: Note | None
+        self,
+        sock: socket.socket,
+        file: Any,
+        descriptor: int,
+        offset: int,
+        count: int,
+        *,
+        whole: bool,
+        note: Note | None,
     ) -> None:
         # Not its descriptor: if the program closes it in the middle, the number may soon belong to another connection.
         self._socket = sock
         self._file = file
+        self._descriptor = descriptor
         self._offset = offset
         self._count = count
         self._whole = whole
@@ -212,7 +221,7 @@ class Sending:
         One call per turn, even if the socket would take more: a fast reader must not block the loop.
         """
         try:
-            sent = os.sendfile(self._socket.fileno(), self._file, self._offset, self._chunk())
+            sent = os.sendfile(self._socket.fileno(), self._descriptor, self._offset, self._chunk())
         except (BlockingIOError, InterruptedError):
             raise
         except OSError as exc:
@@ -226,7 +235,7 @@ class Sending:
         number = self._socket.fileno()
         if number < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        return SendFile(number, self._file, self._offset, min(self._chunk(), PART))
+        return SendFile(number, self._descriptor, self._offset, min(self._chunk(), PART))
 
     def note_sent(self, sent: int) -> bool:
         """Record that `sent` bytes were sent; return whether that was all."""
@@ -251,11 +260,11 @@ class Sending:
         return exc
 
     def set_position(self) -> None:
-        if self.total:
-            os.lseek(self._file, self._offset, os.SEEK_SET)
-        elif SETS_POSITION_ALWAYS:
-            with contextlib.suppress(OSError):  # a file without a position is reported by another error
-                os.lseek(self._file, self._offset, os.SEEK_SET)
+        """Set the file's position behind what was sent, unless the program has closed the file meanwhile."""
+        if self.total or SETS_POSITION_ALWAYS:
+            with contextlib.suppress(OSError, ValueError):  # a file without a position is reported by another error
+                if self._file.fileno() == self._descriptor:
+                    os.lseek(self._descriptor, self._offset, os.SEEK_SET)
 
 
 def check_file(file: object, offset: object, count: object) -> None:

@@ -174,8 +174,12 @@ class Signals:
             self._close_channel()
             return
         if not sys.is_finalizing():
-            for sig in list(self._handlers):
-                self.remove(sig)
+            try:
+                for sig in list(self._handlers):
+                    self.remove(sig)
+            finally:  # outside the main thread none can be removed
+                self._handlers.clear()
+                self._close_channel()
             return
         warnings.warn(
             f"Closing the loop {self._host!r} on interpreter shutdown stage, skipping signal handlers removal",

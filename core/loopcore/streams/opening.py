@@ -37,8 +37,7 @@ async def start_server(
 ) -> asyncio.Server:
     """Listen, and call `client_connected_cb(reader, writer)` for each connection. `kwds` are `loop.create_server`'s.
 
-    An exception from a coroutine goes to the loop's exception handler, and its connection is closed; an exception from
-    a plain function goes to the exception handler only.
+    An exception from `client_connected_cb` goes to the loop's exception handler, and its connection is closed.
     """
     loop = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)

@@ -131,7 +131,11 @@ class JoinSet(Generic[T]):
             task.cancel()
 
     async def shutdown(self) -> None:
-        """Cancel all running tasks, wait until they have ended, and forget them."""
+        """Cancel all running tasks, wait until they have ended, and forget them.
+
+        Raises RuntimeError in a task of the set, which would wait for its own end.
+        """
+        refuse_own_task(self._finished.running)
         self.abort_all()
         await wait_for_all(self._finished.running)
         while self._finished.present.take():
@@ -154,6 +158,12 @@ class JoinSet(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.shutdown()
+
+
+def refuse_own_task(tasks: "Collection[Any]") -> None:
+    """Raise RuntimeError if the current task is among `tasks`, which it is to wait for."""
+    if asyncio.current_task() in tasks:
+        raise RuntimeError("a task cannot wait for itself")
 
 
 async def wait_for_all(tasks: "Collection[asyncio.Future[Any]]") -> None:

@@ -24,7 +24,7 @@ from reprlib import repr as shown
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from loopcore.runner import as_coroutine
-from loopcore.sync.joining import wait_for_all
+from loopcore.sync.joining import refuse_own_task, wait_for_all
 from loopcore.sync.waiting import Operation, Waiter, settle, withdraw
 
 T = TypeVar("T")
@@ -78,9 +78,13 @@ async def select(
 
 
 async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
-    """Wait for the first of `awaitables`; return its index and result, or raise its exception."""
+    """Wait for the first of `awaitables`; return its index and result, or raise its exception.
+
+    Raises ValueError without any, RuntimeError if the current task is among them.
+    """
     if not awaitables:
         raise ValueError("select() needs at least one awaitable: without any it would wait forever")
+    refuse_own_task(awaitables)
     race = _Race(awaitables)
     del awaitables  # an error's traceback keeps this frame, which must not keep the error
     try:

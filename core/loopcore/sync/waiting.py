@@ -74,7 +74,12 @@ class Waiter:
             return self.call()
         if self._future.done():
             return not self._future.cancelled()  # it resumes already: another waiter of the task was woken
-        self._future.set_result(None)
+        try:
+            self._future.set_result(None)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            return False
         return True
 
     def call(self) -> bool:

@@ -44,8 +44,10 @@ class AcceptedSocket:
 
     def __del__(self) -> None:
         if self._is_open:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
-            self.close()
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+            finally:  # the warning may be an error
+                self.close()
 
     def __getattr__(self, name: str) -> Any:
         if name in AcceptedSocket.__slots__:

@@ -88,9 +88,11 @@ class PipeReader(PipeDriver):
 
     def _run(self) -> None:
         self._queued = False
-        PipeDriver._run(self)
-        if self._always_ready and self.reading:
-            self._queue_turn()
+        try:
+            PipeDriver._run(self)
+        finally:  # also when the protocol ends the run: the next one goes on
+            if self._always_ready and self.reading:
+                self._queue_turn()
 
     def _queue_turn(self) -> None:
         if not self._queued:

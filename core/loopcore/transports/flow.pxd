@@ -32,7 +32,7 @@ cdef class FlowControl(Sink):
     cpdef object _maybe_pause_writing(self)
     cdef object _resume_if_low(self, Py_ssize_t unsent)
     cpdef object _resume_protocol(self)
-    cdef object _call_flow(self, object method, object message)
+    cdef object _call_flow(self, str name)
     cpdef object _report(self, object exc, object message)
 
 

@@ -12,7 +12,6 @@ changes nothing here.
 
 import asyncio
 import sys
-from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
@@ -160,7 +159,7 @@ class FlowControl(Sink):
             self._protocol_paused = True
             if self._loop._watching_transports:
                 fire_transport_hook(self, "paused", "writing")
-            self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
+            self._call_flow("pause_writing")
 
     def _resume_if_low(self, unsent: int) -> None:
         """Let the paused protocol write again if at most the low-water mark is left."""
@@ -172,15 +171,15 @@ class FlowControl(Sink):
         self._protocol_paused = False
         if self._loop._watching_transports:
             fire_transport_hook(self, "resumed", "writing")
-        self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
+        self._call_flow("resume_writing")
 
-    def _call_flow(self, method: Callable[[], object], message: str) -> None:
+    def _call_flow(self, name: str) -> None:
         try:
-            method()
+            getattr(self._protocol, name)()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._report(exc, message)
+            self._report(exc, f"protocol.{name}() failed")
 
     def _report(self, exc: BaseException, message: str) -> None:
         context: dict[str, Any] = {

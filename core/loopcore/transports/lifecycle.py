@@ -174,11 +174,13 @@ class Connection(FlowControl):
         driver = getattr(self, "_driver", None)  # absent if the constructor failed
         if driver is None or driver.sock is None:
             return
-        warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
-        driver.sock.close()
-        if self._server is not None:
-            detach(self._server, self)
-        fire_dropped_hook(self)
+        try:
+            warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
+        finally:  # the warning may be an error
+            driver.sock.close()
+            if self._server is not None:
+                detach(self._server, self)
+            fire_dropped_hook(self)
 
     # Looked up by asyncio's own code and by libraries.
 
@@ -270,11 +272,13 @@ class Connection(FlowControl):
         self._driver.run_flush()
 
     def _on_written(self) -> None:
-        if self._protocol_paused:
-            self._resume_if_low(self._driver.unsent)
-        if self._awaits_drain and self._driver.unsent == 0:
-            self._awaits_drain = False
-            self._drained()
+        try:
+            if self._protocol_paused:
+                self._resume_if_low(self._driver.unsent)
+        finally:  # whatever the protocol raises: nothing else would end a transport that waits for this
+            if self._awaits_drain and self._driver.unsent == 0:
+                self._awaits_drain = False
+                self._drained()
 
     def _drained(self) -> None:
         """Complete the action that was waiting until all is sent."""

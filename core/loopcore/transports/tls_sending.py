@@ -154,10 +154,12 @@ class TlsSending(FlowControl):
         except Exception as exc:
             self._fail(exc, "Fatal error on SSL protocol")
             return
-        if self._protocol_paused and engine.unencrypted <= self._low_water:
-            self._resume_protocol()
-        if engine.state == FLUSHING and not self._carrier_full and engine.unencrypted == 0:
-            self._send_close_notify()
+        try:
+            if self._protocol_paused and engine.unencrypted <= self._low_water:
+                self._resume_protocol()
+        finally:
+            if engine.state == FLUSHING and not self._carrier_full and engine.unencrypted == 0:
+                self._send_close_notify()
 
     def _send(self, data: bytes) -> None:
         plain = self._plain

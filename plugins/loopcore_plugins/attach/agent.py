@@ -417,7 +417,8 @@ def place_in_program(stack: list[list[Any]]) -> list[Any]:
 def in_loop(loop: Any, function: Any, even_late: bool = False) -> None:
     """Call `function` in the loop's thread. Raises LookupError if the loop does not get there in time.
 
-    It is not called later, unless `even_late`.
+    It is not called later, unless `even_late`; the globals may be cleared by then, so it must have all that it uses
+    bound.
     """
     done = _thread.allocate_lock()
     done.acquire()
@@ -474,12 +475,12 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
             raise LookupError(f"the recording cannot be written: {exc}") from None
     finally:
         if present is None:
-            in_loop(loop, lambda: forget(loop, used), even_late=True)
+            in_loop(loop, lambda forget=forget: forget(loop, used), even_late=True)
     return True
 
 
 def forget(loop: Any, plugin: Any) -> None:
-    """Unregister `plugin`, if it is registered."""
+    """Unregister `plugin`, if it is registered. Uses no globals: it may run after they are cleared."""
     if any(each is plugin for _, each in loop.probes.plugins()):
         loop.probes.unregister(plugin)
 

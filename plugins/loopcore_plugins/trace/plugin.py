@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Job, Loop
 from loopcore.log import plugin_logger
 from loopcore_plugins.trace.ending import LastChance
 from loopcore_plugins.trace.naming import (
@@ -90,7 +91,7 @@ class Trace:
     # The loop
 
     @hookimpl
-    def loopcore_loop_created(self, loop: Any, backend: Any) -> None:
+    def loopcore_loop_created(self, loop: Loop, backend: Any) -> None:
         self._title = f"loop on {backend.name}"
 
     @hookimpl
@@ -237,16 +238,16 @@ class Trace:
         self._mark(f"{type(transport).__name__} closed", "transport", {"exception": describe_error(exc)})
 
     @hookimpl
-    def loopcore_job_submitted(self, job: Any) -> None:
+    def loopcore_job_submitted(self, job: Job) -> None:
         self._begin_arrow(job)
 
     @hookimpl
-    def loopcore_job_started(self, job: Any) -> None:
+    def loopcore_job_started(self, job: Job) -> None:
         if job.thread_id is not None:
             self._end_arrow(job, "submitted", self._thread_track(job.thread_id), job.started_ns)
 
     @hookimpl
-    def loopcore_job_finished(self, job: Any) -> None:
+    def loopcore_job_finished(self, job: Job) -> None:
         if not job.started_ns or job.thread_id is None:
             return  # cancelled before it ran, or not in a thread
         name, track = describe_callback(job.function), self._thread_track(job.thread_id)
@@ -265,18 +266,21 @@ class Trace:
 
     def _begin_arrow(self, target: object) -> None:
         """Remember that the running callback or step scheduled or woke `target`; a later one replaces it."""
-        if not self._running:
-            return
-        if len(self._origins) >= WAITING_ARROWS:
-            with suppress(LookupError, RuntimeError, StopIteration):  # another thread removed it first
-                del self._origins[next(iter(self._origins))]
-        self._origins[id(target)] = (target, self._running[-1][0], _now())
+        if self._running:
+            self._keep_origin(target, self._running[-1][0], _now())
 
     def _begin_arrow_in_thread(self, target: object) -> None:
         """The same for a post from another thread: it comes from the job that has just ended there, if any."""
         track = self._threads.get(threading.get_ident())
         if track is not None and track in self._job_ended:
-            self._origins[id(target)] = (target, track, self._job_ended[track])
+            self._keep_origin(target, track, self._job_ended[track])
+
+    def _keep_origin(self, target: object, track: int, at_ns: int) -> None:
+        """Remember where an arrow to `target` begins; the oldest are forgotten. Thread: any."""
+        while len(self._origins) >= WAITING_ARROWS:  # more than one, if several threads came at once
+            with suppress(LookupError, RuntimeError, StopIteration):  # another thread changed it first
+                del self._origins[next(iter(self._origins))]
+        self._origins[id(target)] = (target, track, at_ns)
 
     def _end_arrow(self, target: object, name: str, track: int, at_ns: int) -> None:
         origin = self._origins.pop(id(target), None)

@@ -90,9 +90,10 @@ def open_file(path: Path) -> None:
     with _lock:
         file = _files.get(path)
         if file is None:
-            file = _files[path] = LiveFile(path)
-            file.touch()
+            file = LiveFile(path)
             watch_thread().add(file)
+            file.touch()
+            _files[path] = file
         file.users += 1
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore.hooks.types import Loop
 from loopcore.log import plugin_logger
 from loopcore_plugins.watchdog.probing import Probing
 from loopcore_plugins.watchdog.report import describe, summarize
@@ -57,6 +58,8 @@ class Watchdog:
             raise UsageError(f"threshold must be a number of seconds from {SHORTEST} to {LONGEST}, not {threshold}")
         if not report_every >= 0 or max_reports < 0:
             raise UsageError(f"report_every={report_every} and max_reports={max_reports} must not be below zero")
+        if not 0 < max_stall < float("inf") or not 0 < max_delay < float("inf"):
+            raise UsageError(f"watchdog: max_stall={max_stall} and max_delay={max_delay} must be seconds above zero")
         self.threshold = threshold
         self.report_every = report_every
         self.max_reports = max_reports
@@ -82,7 +85,7 @@ class Watchdog:
         return None if self._probing is None else self._probing.address
 
     @loopcore.hookimpl
-    def loopcore_plugin_registered(self, loop: Any) -> None:
+    def loopcore_plugin_registered(self, loop: Loop) -> None:
         """Open the probes; start watching `loop` if it is already running, in this thread."""
         if self._probing is not None:
             self._probing.open(loop)
@@ -90,19 +93,19 @@ class Watchdog:
             self.loopcore_run_started(loop)
 
     @loopcore.hookimpl
-    def loopcore_plugin_unregistered(self, loop: Any) -> None:
+    def loopcore_plugin_unregistered(self, loop: Loop) -> None:
         """Stop watching `loop`."""
         self.loopcore_run_stopped(loop)
         self.loopcore_loop_closed(loop)
 
     @loopcore.hookimpl
-    def loopcore_loop_closed(self, loop: Any) -> None:
+    def loopcore_loop_closed(self, loop: Loop) -> None:
         """Close the probes with the last loop."""
         if self._probing is not None:
             self._probing.close(loop)
 
     @loopcore.hookimpl
-    def loopcore_fork_child(self, loop: Any) -> None:
+    def loopcore_fork_child(self, loop: Loop) -> None:
         """Forget a copy of a loop. Takes no lock: one of the parent's threads may have held it."""
         watch = self._watches.pop(id(loop), None)
         if watch is not None:
@@ -111,16 +114,17 @@ class Watchdog:
             self._probing.forget()
 
     @loopcore.hookimpl
-    def loopcore_run_started(self, loop: Any) -> None:
+    def loopcore_run_started(self, loop: Loop) -> None:
         """Start watching `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
-            watch = self._watches[id(loop)] = Watch(loop, self.threshold, self)
+            watch = Watch(loop, self.threshold, self)
             watch_thread().add(watch)
+            self._watches[id(loop)] = watch
             if self._probing is not None:
                 self._probing.start(watch)
 
     @loopcore.hookimpl
-    def loopcore_run_stopped(self, loop: Any) -> None:
+    def loopcore_run_stopped(self, loop: Loop) -> None:
         """Stop watching `loop`. The end of a stall may be reported a moment later."""
         watch = self._watches.pop(id(loop), None)
         if watch is not None:

@@ -5,7 +5,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 from loopcore_plugins.trace.naming import fill_in
 from loopcore_plugins.watchdog import health
@@ -20,14 +19,12 @@ logger = plugin_logger.getChild("watchdog")
 class Probing:
     """The probes of a watchdog, open while it has a loop. The parameters are the plugin's options.
 
-    Raises UsageError for impossible ones, and if `file` cannot be written.
+    Raises UsageError for impossible ports, and if `file` cannot be written.
     """
 
     def __init__(
         self, *, port: int | None, host: str, ports: int, file: Path | None, max_stall: float, max_delay: float
     ) -> None:
-        if not 0 < max_stall < float("inf") or not 0 < max_delay < float("inf"):
-            raise UsageError(f"watchdog: max_stall={max_stall} and max_delay={max_delay} must be seconds above zero")
         self._max_stall = max_stall
         self._max_delay = max_delay
         self._host = host

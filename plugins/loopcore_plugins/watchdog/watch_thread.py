@@ -56,16 +56,25 @@ class WatchThread:
         self.collections = Collections()
 
     def add(self, subject: Subject) -> None:
-        """Watch `subject` from now on."""
+        """Watch `subject` from now on. Raises RuntimeError if the thread has to be started and cannot be."""
         with self._lock:
             if self._stopping:
                 return
-            self._subjects.append(subject)
             if self._thread is None:
-                self.collections.install()
-                self._thread = threading.Thread(target=self._run, name="loopcore-watchdog", daemon=True)
-                self._thread.start()
+                self._start()
+            self._subjects.append(subject)
         self._wake.set()
+
+    def _start(self) -> None:
+        """Start the thread, with the lock held. Nothing is changed if that fails."""
+        self.collections.install()
+        thread = threading.Thread(target=self._run, name="loopcore-watchdog", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            self.collections.remove()
+            raise
+        self._thread = thread
 
     def drop(self, subject: Subject) -> None:
         """Look at `subject` once more, soon, and then no more. Thread: any."""
@@ -88,6 +97,9 @@ class WatchThread:
     def _run(self) -> None:
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        with self._lock:
+            if self._thread is not threading.current_thread():
+                return  # an exception, as KeyboardInterrupt, ended `_start` early
         while not self._stopping:
             delay = self._delay()
             due = time.monotonic() + (LINGER if delay is None else delay)

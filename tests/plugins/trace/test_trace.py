@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,34 @@ def test_a_job_has_a_thread_and_arrows_there_and_back(tmp_path: Path, backend_na
     assert job["dur"] >= 4000
     assert [event for event in _of(events, "f") if event["tid"] == job["tid"]]
     assert [event for event in _of(events, "s") if event["tid"] == job["tid"]]
+
+
+def test_posts_of_jobs_that_do_not_run_are_not_remembered_without_bound(
+    tmp_path: Path, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopcore_plugins.trace.plugin.WAITING_ARROWS", 5)
+    plugin = Trace(file=tmp_path / "trace.json")
+    remembered: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+
+        def post() -> None:  # none of them runs before all are posted: the loop waits
+            for _ in range(20):
+                loop.call_soon_threadsafe(ordinary_callback)
+            remembered.append(len(plugin._origins))
+            posted.set()
+
+        posted = threading.Event()
+        await loop.run_in_executor(None, int)  # posts come from the job that has ended in the thread
+        job = loop.run_in_executor(None, post)
+        posted.wait()
+        await job
+
+    loopcore.run(main(), backend=backend_name, plugins=[plugin])
+    assert remembered == [5]
+    assert find_problems(load(plugin.path)) == []
 
 
 def test_writing_follows_no_link_that_somebody_put_there(tmp_path: Path, backend_name: str) -> None:

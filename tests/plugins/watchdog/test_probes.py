@@ -178,7 +178,10 @@ def loopcore_loop(plugins: str) -> Iterator[Any]:
     "options",
     [{"port": -1}, {"port": 65535, "ports": 2}]
     + [
-        {"port": 0, limit: value} for limit in ("max_stall", "max_delay") for value in (0.0, float("nan"), float("inf"))
+        {**probes, limit: value}
+        for probes in ({"port": 0}, {})
+        for limit in ("max_stall", "max_delay")
+        for value in (0.0, -1.0, float("nan"), float("inf"))
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The watchdog's thread: one for all loops, out of the way of signals, forks and the end of the interpreter."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import loopcore
 from loopcore_plugins.watchdog import Stall, Watchdog
+from loopcore_plugins.watchdog.watch_thread import watch_thread
 from tests.plugins.watchdog.finder import PATIENCE, Finder, find
 
 pytestmark = pytest.mark.loopcore_only
@@ -59,6 +61,36 @@ def test_without_a_loop_that_runs_the_thread_ends_and_the_next_run_starts_it_aga
     assert not thread.is_alive()
     finder = Finder()
     loop.probes.register(finder)
+    loop.run_until_complete(blocking(finder))
+    assert len(finder.begun) == 1
+
+
+@pytest.mark.reports_errors
+def test_a_thread_that_could_not_be_started_is_started_when_a_watchdog_needs_it_again(
+    loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for thread in watchdogs():
+        thread.join(PATIENCE)
+    callbacks = gc.callbacks.copy()
+    failing = [RuntimeError("can't start new thread")]
+    start = threading.Thread.start
+
+    def start_once_failing(thread: threading.Thread) -> None:
+        if failing:
+            raise failing.pop()
+        start(thread)
+
+    watchdog, finder = Watchdog(threshold=0.1), Finder()
+    loop.probes.register(watchdog)
+    loop.probes.register(finder)
+    monkeypatch.setattr(threading.Thread, "start", start_once_failing)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert not failing
+    assert watchdogs() == []
+    assert gc.callbacks == callbacks
+    assert watch_thread()._subjects == []
+    loop.probes.register(watchdog)  # the error took it out of the loop
     loop.run_until_complete(blocking(finder))
     assert len(finder.begun) == 1
 

@@ -297,3 +297,10 @@ def test_a_file_of_another_loop_is_refused_and_stays(loop: Loop, path: Path) -> 
     asyncio.run(elsewhere())
     assert loop.run_until_complete(file.read(3)) == b"one"
     loop.run_until_complete(file.close())
+
+
+async def test_a_position_is_a_whole_number(path: Path) -> None:
+    async with await files.open(path) as file:
+        with pytest.raises(TypeError, match="integer"):
+            await file.seek(1.5)  # type: ignore[arg-type]
+        assert file.tell() == 0

@@ -5,6 +5,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -232,3 +233,16 @@ def test_a_loop_closes_although_the_repr_of_a_callback_raises(loopcore_factory: 
     assert handle.cancelled()
     assert "Odd at 0x" in repr(handle)
     assert "its repr raised ValueError" in repr(handle)
+
+
+def test_a_future_that_is_done_answers_other_threads(loop: Loop) -> None:
+    loop.set_debug(True)
+    future = loop.create_future()
+    future.set_result(1)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(future.cancel).result() is False
+        with pytest.raises(asyncio.InvalidStateError):
+            pool.submit(future.set_result, 2).result()
+        with pytest.raises(asyncio.InvalidStateError):
+            pool.submit(future.set_exception, ValueError()).result()
+    assert future.result() == 1

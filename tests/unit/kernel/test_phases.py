@@ -354,3 +354,24 @@ def test_a_phase_callback_may_run_once(reactor: Scheduler, log: list[Any]) -> No
 def test_a_phase_callback_must_be_callable(loop: Any) -> None:
     with pytest.raises(TypeError, match="callable"):
         loop.add_phase_callback("check", 5)
+
+
+def test_callbacks_that_run_once_wait_for_the_next_tick_if_an_earlier_one_ends_the_run(reactor: Scheduler) -> None:
+    log: list[Any] = []
+
+    def end() -> None:
+        log.append("ended")
+        raise SystemExit
+
+    reactor.add_phase_callback("check", log.append, "every time")
+    reactor.add_phase_callback("check", end, once=True)
+    reactor.add_phase_callback("check", log.append, "once", once=True)
+    reactor.add_phase_callback("check", log.append, "every time, too")
+    reactor.call_soon(int)  # so that no tick waits
+    with pytest.raises(SystemExit):
+        reactor.tick()
+    for _ in range(2):
+        reactor.call_soon(int)
+        reactor.tick()
+    every = ["every time", "every time, too"]
+    assert log == ["every time", "ended", "once", *every, *every]

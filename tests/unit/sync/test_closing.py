@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Closed, oneshot, watch
+from loopcore.sync import Closed, mpmc, oneshot, watch
+from tests.coroutines import bounded
 from tests.unit.sync.test_channels import settle
 
 
@@ -32,3 +33,36 @@ async def test_a_closed_receiver_of_watch_sees_nothing_more() -> None:
     with pytest.raises(Closed):
         await receiver.changed()
     sender.close()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_task_left_in_a_closed_loop_keeps_no_other_from_waking(loop_factory: Callable[[], Any], count: int) -> None:
+    sender, receiver = watch.Channel(0)
+    left = loop_factory()
+    kept = left.create_task(receiver.changed())
+    left.run_until_complete(settle())
+    left.close()
+
+    async def main() -> None:
+        waiting = [asyncio.create_task(sender.subscribe().changed()) for _ in range(count)]
+        await settle()
+        sender.send(1)
+        await asyncio.gather(*waiting)
+
+    loop_factory().run_until_complete(bounded(main()))
+    kept._log_destroy_pending = False
+
+
+def test_a_value_is_not_reserved_for_a_task_left_in_a_closed_loop(loop_factory: Callable[[], Any]) -> None:
+    sender, receiver = mpmc.Channel[int](1)
+    left = loop_factory()
+    kept = left.create_task(receiver.recv())
+    left.run_until_complete(settle())
+    left.close()
+
+    async def main() -> int:
+        await sender.send(1)
+        return await receiver.recv()
+
+    assert loop_factory().run_until_complete(bounded(main())) == 1
+    kept._log_destroy_pending = False

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Closed, mpmc, select
+from loopcore.sync import Closed, JoinSet, mpmc, select
 from tests.unit.sync.test_channels import cancelled, settle
 
 
@@ -111,3 +111,20 @@ async def test_an_operation_beside_one_that_is_refused_was_not_forgotten() -> No
     assert await used == "value"
     with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
         await select(used, receiver.recv())  # a warning would fail the test
+
+
+async def test_a_task_cannot_wait_for_itself() -> None:
+    tasks: JoinSet[None] = JoinSet()
+
+    async def shut_down() -> None:
+        await tasks.shutdown()
+
+    me = asyncio.current_task()
+    assert me is not None
+    with pytest.raises(RuntimeError, match="cannot wait for itself"):
+        await select(me, asyncio.get_running_loop().create_future())
+    member = tasks.spawn(shut_down())
+    with pytest.raises(RuntimeError, match="cannot wait for itself"):
+        await member
+    assert not me.cancelling()
+    await tasks.shutdown()

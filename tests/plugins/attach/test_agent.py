@@ -1,0 +1,59 @@
+"""The agent in this process, which takes no attaching."""
+
+import importlib.resources
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.loopcore_only, pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")]
+
+PATIENCE = 30.0
+
+
+def agent_globals() -> dict[str, Any]:
+    """Return the globals of an agent, as in the process under inspection."""
+    text = importlib.resources.files("loopcore_plugins.attach").joinpath("agent.py").read_text(encoding="utf-8")
+    space: dict[str, Any] = {"__name__": "loopcore_attach", "__builtins__": __builtins__}
+    exec(compile(text, "<loopcore attach>", "exec", dont_inherit=True), space)
+    return space
+
+
+def test_the_recorder_goes_when_the_loop_is_free_again_after_the_agent_has_left(
+    loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
+    space, left, answers = agent_globals(), threading.Event(), []
+    before = list(loop.probes.plugins())
+
+    def block_the_loop(sock: Any, seconds: float) -> None:
+        assert len(loop.probes.plugins()) == len(before) + 1
+        space["LOOP_PATIENCE"] = 0.1
+        loop.call_soon_threadsafe(left.wait, PATIENCE)
+
+    def command() -> None:
+        agent = threading.Thread(target=space["run"], args=("socket", "folder", loop, main_thread))
+        agent.start()
+        sock, _ = listener.accept()
+        with sock:
+            sock.sendall(f"record 1 0 {tmp_path / 'recording'}\n".encode())
+            answers.append(sock.recv(4096))
+        agent.join(PATIENCE)
+        loop.call_soon_threadsafe(loop.stop)
+        left.set()
+
+    space["wait_for"] = block_the_loop
+    main_thread = threading.get_ident()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("socket")
+        listener.listen(1)
+        commanding = threading.Thread(target=command)
+        loop.call_soon(commanding.start)
+        loop.run_forever()
+        commanding.join(PATIENCE)
+    assert b"the loop has run nothing" in answers[0]
+    assert not space
+    assert list(loop.probes.plugins()) == before
