@@ -49,7 +49,9 @@ def test_a_task_left_in_a_closed_loop_keeps_no_other_from_waking(loop_factory: C
         sender.send(1)
         await asyncio.gather(*waiting)
 
-    loop_factory().run_until_complete(bounded(main()))
+    loop = loop_factory()
+    loop.run_until_complete(bounded(main()))
+    loop.close()
     kept._log_destroy_pending = False
 
 
@@ -64,5 +66,7 @@ def test_a_value_is_not_reserved_for_a_task_left_in_a_closed_loop(loop_factory: 
         await sender.send(1)
         return await receiver.recv()
 
-    assert loop_factory().run_until_complete(bounded(main())) == 1
+    loop = loop_factory()
+    assert loop.run_until_complete(bounded(main())) == 1
+    loop.close()
     kept._log_destroy_pending = False
