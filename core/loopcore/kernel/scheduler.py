@@ -459,7 +459,10 @@ class Scheduler:
             raise ValueError(f"{method}() was given NaN, which no clock will ever show")
         if self._slow_path_flags:
             self._check_call(callback, method)
-            timer = TimerHandle(when, callback, args, self, context)
+            if self._slow_path_flags & _DEBUG:
+                timer = TimerHandle(when, callback, args, self, context)
+            else:
+                timer = make_timer(when, callback, args, self, context)
             if self._slow_path_flags & _WATCHING_HANDLES:
                 announce_handle(self, timer, "timer")
         else:
@@ -488,7 +491,10 @@ class Scheduler:
         method: str,
     ) -> Handle:
         self._check_call(callback, method)
-        handle = made(callback, args, self, context)
+        if self._slow_path_flags & _DEBUG or made is not Handle:
+            handle = made(callback, args, self, context)
+        else:
+            handle = make_handle(callback, args, self, context)
         if self._slow_path_flags & _WATCHING_HANDLES:
             announce_handle(self, handle, source)
         return handle
@@ -513,7 +519,7 @@ class Scheduler:
 
     def _empty_inbox_while_idle(self) -> None:
         # no tick drains them, and callbacks scheduled later must not overtake them
-        if self._slow_path_flags & _NOT_RUNNING:
+        if self._slow_path_flags & _NOT_RUNNING and self._inbox._woken:
             self._empty_inbox()
 
     def _empty_inbox(self) -> None:
