@@ -109,8 +109,8 @@ async def test_a_tls_connection_cannot_be_kept_half_open(caplog: pytest.LogCaptu
 
 @pytest.mark.differs(
     "SSLTransport.close",
-    why="The protocol receives nothing more, and nothing is read until all is sent: a peer that sends and does not read "
-    "is waited for up to `ssl_shutdown_timeout`; asyncio delivers buffered data, then reports an error of TLS.",
+    why="The protocol receives nothing more, and nothing is read until all is sent: a peer that sends and does not "
+    "read is waited for up to `ssl_shutdown_timeout`; asyncio delivers buffered data, then reports an error of TLS.",
 )
 @pytest.mark.loopcore_only
 async def test_nothing_is_received_after_close() -> None:

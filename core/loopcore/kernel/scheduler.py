@@ -258,9 +258,11 @@ class Scheduler:
         `context` is the context to run in, by default a copy of the current one. Raises RuntimeError if the loop is
         closed. Debug mode also raises RuntimeError in another thread, and TypeError if `callback` is not callable.
         """
-        if self._slow_path_flags:
+        if self._slow_path_flags & ~_NOT_RUNNING:
             handle = self._make_checked_handle(Handle, callback, args, context, "soon", "call_soon")
         else:
+            if self._slow_path_flags:
+                self._empty_inbox_while_idle()
             handle = make_handle(callback, args, self, context)
         self._ready.push(handle)
         return handle  # type: ignore[return-value]
@@ -457,15 +459,14 @@ class Scheduler:
         when = when + 0.0  # raises for anything but a number, before it is in the heap
         if when != when:
             raise ValueError(f"{method}() was given NaN, which no clock will ever show")
-        if self._slow_path_flags:
+        if self._slow_path_flags & ~_NOT_RUNNING:
             self._check_call(callback, method)
-            if self._slow_path_flags & _DEBUG:
-                timer = TimerHandle(when, callback, args, self, context)
-            else:
-                timer = make_timer(when, callback, args, self, context)
+            timer = TimerHandle(when, callback, args, self, context)
             if self._slow_path_flags & _WATCHING_HANDLES:
                 announce_handle(self, timer, "timer")
         else:
+            if self._slow_path_flags:
+                self._empty_inbox_while_idle()
             timer = make_timer(when, callback, args, self, context)
         self._timers.push(timer)
         return timer
@@ -491,10 +492,7 @@ class Scheduler:
         method: str,
     ) -> Handle:
         self._check_call(callback, method)
-        if self._slow_path_flags & _DEBUG or made is not Handle:
-            handle = made(callback, args, self, context)
-        else:
-            handle = make_handle(callback, args, self, context)
+        handle = made(callback, args, self, context)
         if self._slow_path_flags & _WATCHING_HANDLES:
             announce_handle(self, handle, source)
         return handle
