@@ -73,7 +73,7 @@ _FUTURE = "tests/unit/test_interpreter_tools.py::test_call_graph_of_a_future"
 _SAMPLED = "tests/unit/test_interpreter_tools.py::test_sampling_profiler_sees_the_same_tasks"
 TOOLS = (
     ("`asyncio.print_call_graph`, `format_call_graph`, `capture_call_graph`", "3.14", "same", _SEEN),
-    ("`asyncio.capture_call_graph` of a future", "3.14", "the tasks of its loop that wait for it", _FUTURE),
+    ("`asyncio.capture_call_graph` of a future", "3.14", "loopcore's tasks that await it", _FUTURE),
     (
         "`asyncio.future_add_to_awaited_by`, `future_discard_from_awaited_by`",
         "3.14",

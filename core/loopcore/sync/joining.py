@@ -167,15 +167,20 @@ def refuse_own_task(tasks: "Collection[Any]") -> None:
 
 
 async def wait_for_all(tasks: "Collection[asyncio.Future[Any]]") -> None:
-    """Wait until all of `tasks` have ended, including tasks added meanwhile. If cancelled, cancel them and wait on."""
+    """Wait until all of `tasks` have ended, including tasks added meanwhile. If cancelled, cancel them and wait on.
+
+    Each is cancelled once, as in a TaskGroup: two tasks that wait for each other would cancel each other for ever.
+    """
     cancelled: asyncio.CancelledError | None = None
+    told: set[asyncio.Future[Any]] = set()
     while pending := {task for task in tasks if not task.done()}:
         try:
             await asyncio.wait(pending)
         except asyncio.CancelledError as error:
             cancelled = error
-            for task in pending:
+            for task in pending - told:
                 task.cancel()
+            told |= pending
     await asyncio.sleep(0)  # their callbacks have run, too
     if cancelled is not None:
         try:

@@ -414,18 +414,14 @@ def place_in_program(stack: list[list[Any]]) -> list[Any]:
 # The recorder
 
 
-def in_loop(loop: Any, function: Any, even_late: bool = False) -> None:
-    """Call `function` in the loop's thread. Raises LookupError if the loop does not get there in time.
-
-    It is not called later, unless `even_late`; the globals may be cleared by then, so it must have all that it uses
-    bound.
-    """
+def in_loop(loop: Any, function: Any) -> None:
+    """Call `function` in the loop's thread. Raises LookupError, and never calls it, if the loop comes too late."""
     done = _thread.allocate_lock()
     done.acquire()
     outcome: list[Any] = []
 
     def call() -> None:
-        if even_late or not outcome:
+        if not outcome:
             try:
                 function()
             except Exception as exc:
@@ -453,7 +449,7 @@ def recorder(state: dict[str, Any], number: int, text: str) -> bool:
 def record(state: dict[str, Any], number: int, text: str) -> bool:
     """Wait for some seconds and write a recording; `text` is the seconds and the path. The loop must be loopcore's.
 
-    If no recorder is on, one is until the end.
+    If no recorder is on, one is until the end, or, if the loop is blocked then, until it runs again.
     """
     loop, _ = loop_numbered(state, number)
     try:
@@ -474,8 +470,8 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
         except OSError as exc:
             raise LookupError(f"the recording cannot be written: {exc}") from None
     finally:
-        if present is None:
-            in_loop(loop, lambda forget=forget: forget(loop, used), even_late=True)
+        if present is None and not loop.is_closed():
+            loop.call_soon_threadsafe(forget, loop, used)
     return True
 
 

@@ -1,6 +1,7 @@
 """Debug mode: slow callbacks, where things were made, calls from a wrong thread, what is no callback."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import loopcore
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
@@ -246,3 +248,20 @@ def test_a_future_that_is_done_answers_other_threads(loop: Loop) -> None:
         with pytest.raises(asyncio.InvalidStateError):
             pool.submit(future.set_exception, ValueError()).result()
     assert future.result() == 1
+
+
+@pytest.mark.differs(
+    "Future.set_result",
+    why="In debug mode a call from another thread is refused, and the future stays pending; asyncio's is "
+    "done then, and only one with callbacks refuses.",
+)
+def test_a_pending_future_refuses_other_threads(loop: Loop) -> None:
+    loop.set_debug(True)
+    future = loop.create_future()
+
+    async def main() -> None:
+        with ThreadPoolExecutor(1) as pool, contextlib.suppress(RuntimeError):
+            pool.submit(future.set_result, 1).result()
+
+    loop.run_until_complete(main())
+    assert future.done() is not isinstance(loop, loopcore.EventLoop)

@@ -128,3 +128,23 @@ async def test_a_task_cannot_wait_for_itself() -> None:
         await member
     assert not me.cancelling()
     await tasks.shutdown()
+
+
+async def test_tasks_that_wait_for_each_other_cancel_each_other_once() -> None:
+    tasks: JoinSet[None] = JoinSet()
+    requests = []
+
+    async def shut_down_in_a_task() -> None:
+        await asyncio.create_task(tasks.shutdown())
+
+    member = tasks.spawn(shut_down_in_a_task())
+    await settle()
+    for _ in range(3):
+        requests.append(member.cancelling())
+        await settle()
+    assert requests == requests[:1] * 3
+    (shutdown,) = {*asyncio.all_tasks()} - {member, asyncio.current_task()}
+    tasks._finished.running.clear()
+    member.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await shutdown
