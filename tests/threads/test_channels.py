@@ -94,7 +94,6 @@ def test_broadcast_to_all_loops(factory: Factory) -> None:
             for number in range(VALUES):
                 await sender.send(number)
                 assert 0 <= sender.receivers <= LOOPS
-                assert len(receivers[number % LOOPS]) <= VALUES
         return []
 
     *seen, _ = together(factory, *map(consume, range(LOOPS)), produce)

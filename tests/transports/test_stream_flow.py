@@ -223,3 +223,25 @@ async def test_a_protocol_that_cannot_be_paused_is_reported_and_its_transport_cl
         assert len(await receive(peer, total)) == total
         assert await protocol.lost is None
         assert reported == ["protocol.pause_writing() failed", "protocol.resume_writing() failed"]
+
+
+@pytest.mark.loopcore_only  # asyncio's transport never closes
+@pytest.mark.parametrize("end", ["close", "write_eof"])
+def test_a_protocol_that_ends_the_run_as_it_is_resumed_keeps_its_transport_from_nothing(loop: Loop, end: str) -> None:
+    protocol = Recorder()
+
+    def leave() -> None:
+        raise SystemExit
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            total = fill(transport)
+            getattr(transport, end)()
+            protocol.react["resume"] = leave
+            assert len(await receive(peer, total)) == total
+            assert await receive_all(peer) == b""
+
+    task = loop.create_task(main())
+    with pytest.raises(SystemExit):
+        loop.run_until_complete(task)
+    loop.run_until_complete(task)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import loopcore
+
 pytestmark = [
     pytest.mark.skipif(sys.version_info < (3, 14), reason="the tools are of Python 3.14"),
     pytest.mark.skipif(sys.platform != "linux", reason="reading another process takes a debugger's rights elsewhere"),
@@ -113,6 +115,10 @@ async def test_call_graph_of_a_future(loop: asyncio.AbstractEventLoop) -> None:
     graph = asyncio.capture_call_graph(future)
     assert {waiter.future for waiter in graph.awaited_by} == {*tasks}
     assert {frame.frame.f_code.co_name for waiter in graph.awaited_by for frame in waiter.call_stack} == {"wait"}
+    asyncio.future_add_to_awaited_by(future, asyncio.current_task())
+    linked = {waiter.future for waiter in asyncio.capture_call_graph(future).awaited_by} - {*tasks}
+    assert linked == (set() if isinstance(loop, loopcore.EventLoop) else {asyncio.current_task()})
+    asyncio.future_discard_from_awaited_by(future, asyncio.current_task())
     future.set_result(None)
     await asyncio.gather(*tasks)
     assert asyncio.capture_call_graph(future).awaited_by == ()

@@ -56,22 +56,21 @@ class PhaseCallbacks:
         """Return whether `phase` has a callback that is not cancelled, including one that runs once."""
         return not all(handle.cancelled() for handle, _ in self._by_phase.get(phase, ()))
 
-    def live(self, phase: str) -> list[Handle]:
-        """Return the handles of `phase` in the order of registration; drop those that were cancelled or run once."""
+    def live(self, phase: str) -> list[tuple[Handle, bool]]:
+        """Return the entries of `phase` in the order of registration; drop those that were cancelled or run once."""
         live = [entry for entry in self._by_phase.get(phase, ()) if not entry[0].cancelled()]
         kept = [entry for entry in live if not entry[1]]
         if kept:
             self._by_phase[phase] = kept
         else:
             self._by_phase.pop(phase, None)
-        return [handle for handle, _ in live]
+        return live
 
-    def keep(self, phase: str, handles: list[Handle]) -> None:
-        """Attach again those of `handles` that run once: `live` returned them, and their turn did not come."""
-        attached = self._by_phase.get(phase, [])
-        missed = [(handle, True) for handle in handles if all(handle is not entry[0] for entry in attached)]
+    def keep(self, phase: str, entries: list[tuple[Handle, bool]]) -> None:
+        """Put those of `entries` that run once in front: `live` has dropped them, and their turn did not come."""
+        missed = [entry for entry in entries if entry[1]]
         if missed:
-            self._by_phase[phase] = missed + attached
+            self._by_phase[phase] = missed + self._by_phase.get(phase, [])
 
     def clear(self) -> None:
         """Forget everything."""

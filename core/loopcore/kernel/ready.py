@@ -101,10 +101,11 @@ class ReadyQueue:
 
     def take_only(self, runnable: Runnable) -> bool:
         """Remove `runnable` if it is the only entry; return whether it was."""
-        if self._count != 1 or self._ring[self._first] is not runnable:
-            return False
-        self._ring[self._first] = None
-        self._count = 0
+        with cython.critical_section(self):
+            if self._count != 1 or self._ring[self._first] is not runnable:
+                return False
+            self._ring[self._first] = None
+            self._count = 0
         return True
 
     def _shrink(self) -> None:

@@ -44,7 +44,7 @@ cdef int run_completions(Scheduler loop, list events) except -1
 cdef int run_completion(Scheduler loop, Operation operation, object result, bint more, long long tick) except -1
 @cython.locals(immediates=list, position=Py_ssize_t, runnable=Runnable)
 cdef int run_check(Scheduler loop) except -1
-@cython.locals(handles=list, handle=Handle, outer=int)
+@cython.locals(entries=list, handle=Handle, outer=int, position=Py_ssize_t)
 cdef int run_phase_callbacks(Scheduler loop, str phase) except -1
 @cython.locals(due=list, position=Py_ssize_t, runnable=Runnable)
 cdef int run_timers(Scheduler loop) except -1

@@ -255,21 +255,21 @@ def run_phase_callbacks(loop: "Scheduler", phase: str) -> int:
     """Run the callbacks that the program has attached to a phase."""
     if not loop._has_phase_callbacks:
         return 0
-    handles = loop._phase_callbacks.live(phase)
-    loop._has_phase_callbacks = bool(loop._phase_callbacks)
     outer, loop._source = loop._source, _PHASE
+    entries = loop._phase_callbacks.live(phase)
     position = 0
     try:
-        for handle in handles:
+        for handle, _ in entries:
             position += 1
             loop._runner.run(handle)
     except BaseException:
-        loop._phase_callbacks.keep(phase, handles[position:])
-        loop._has_phase_callbacks = bool(loop._phase_callbacks)
+        if not loop.is_closed():
+            loop._phase_callbacks.keep(phase, entries[position:])
         raise
     finally:
+        loop._has_phase_callbacks = bool(loop._phase_callbacks)
         loop._source = outer
-    return len(handles)
+    return len(entries)
 
 
 def run_timers(loop: "Scheduler") -> int:

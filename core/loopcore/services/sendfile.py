@@ -262,7 +262,7 @@ class Sending:
     def set_position(self) -> None:
         """Set the file's position behind what was sent, unless the program has closed the file meanwhile."""
         if self.total or SETS_POSITION_ALWAYS:
-            with contextlib.suppress(OSError, ValueError):  # a file without a position is reported by another error
+            with contextlib.suppress(Exception):  # a file without a position, or closed, is reported by another error
                 if self._file.fileno() == self._descriptor:
                     os.lseek(self._descriptor, self._offset, os.SEEK_SET)
 

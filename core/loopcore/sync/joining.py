@@ -135,7 +135,8 @@ class JoinSet(Generic[T]):
 
         Raises RuntimeError in a task of the set, which would wait for its own end.
         """
-        refuse_own_task(self._finished.running)
+        if asyncio.current_task() in self._finished.running:
+            raise RuntimeError("a task of a JoinSet cannot wait for the end of the set")
         self.abort_all()
         await wait_for_all(self._finished.running)
         while self._finished.present.take():
@@ -158,12 +159,6 @@ class JoinSet(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.shutdown()
-
-
-def refuse_own_task(tasks: "Collection[Any]") -> None:
-    """Raise RuntimeError if the current task is among `tasks`, which it is to wait for."""
-    if asyncio.current_task() in tasks:
-        raise RuntimeError("a task cannot wait for itself")
 
 
 async def wait_for_all(tasks: "Collection[asyncio.Future[Any]]") -> None:

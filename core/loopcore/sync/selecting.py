@@ -24,7 +24,7 @@ from reprlib import repr as shown
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from loopcore.runner import as_coroutine
-from loopcore.sync.joining import refuse_own_task, wait_for_all
+from loopcore.sync.joining import wait_for_all
 from loopcore.sync.waiting import Operation, Waiter, settle, withdraw
 
 T = TypeVar("T")
@@ -84,7 +84,6 @@ async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
     """
     if not awaitables:
         raise ValueError("select() needs at least one awaitable: without any it would wait forever")
-    refuse_own_task(awaitables)
     race = _Race(awaitables)
     del awaitables  # an error's traceback keeps this frame, which must not keep the error
     try:
@@ -130,8 +129,12 @@ class _Race:
     def _take_over(self) -> None:
         """Take over all operations, even if one is refused: its error is enough, the others need not warn as well."""
         refusal: RuntimeError | None = None
-        for branch in self._branches:
-            if isinstance(branch, Operation):
+        me = asyncio.current_task()
+        for index, branch in enumerate(self._branches):
+            if branch is me:
+                del self._futures[index]  # which `end` would cancel and wait for
+                refusal = refusal or RuntimeError("select() cannot wait for the task that calls it")
+            elif isinstance(branch, Operation):
                 try:
                     branch.take_over()
                 except RuntimeError as error:

@@ -73,7 +73,8 @@ class Waiter:
         if self._across_threads and _current_loop() is not self._loop:
             return self.call()
         if self._future.done():
-            return not self._future.cancelled()  # it resumes already: another waiter of the task was woken
+            # It resumes already, as another waiter of the task was woken, or its loop was closed before it could.
+            return not self._future.cancelled() and not self._loop.is_closed()
         try:
             self._future.set_result(None)
         except RuntimeError:

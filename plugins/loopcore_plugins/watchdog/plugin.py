@@ -117,9 +117,8 @@ class Watchdog:
     def loopcore_run_started(self, loop: Loop) -> None:
         """Start watching `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
-            watch = Watch(loop, self.threshold, self)
+            watch = self._watches[id(loop)] = Watch(loop, self.threshold, self)
             watch_thread().add(watch)
-            self._watches[id(loop)] = watch
             if self._probing is not None:
                 self._probing.start(watch)
 

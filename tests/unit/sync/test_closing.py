@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Closed, mpmc, oneshot, watch
+from loopcore.sync import Closed, mpmc, oneshot, select, watch
 from tests.coroutines import bounded
 from tests.unit.sync.test_channels import settle
 
@@ -68,5 +68,25 @@ def test_a_value_is_not_reserved_for_a_task_left_in_a_closed_loop(loop_factory: 
 
     loop = loop_factory()
     assert loop.run_until_complete(bounded(main())) == 1
+    loop.close()
+    kept._log_destroy_pending = False
+
+
+def test_a_task_left_in_a_closed_loop_takes_no_value_of_a_second_channel(loop_factory: Callable[[], Any]) -> None:
+    channels = [mpmc.Channel[int](1) for _ in range(2)]
+    left = loop_factory()
+    kept = left.create_task(select(*(receiver.recv() for _, receiver in channels)))
+    left.run_until_complete(settle())
+    left.close()
+
+    async def main() -> list[int]:
+        got = []
+        for number, (sender, receiver) in enumerate(channels):
+            await sender.send(number)
+            got.append(await receiver.recv())
+        return got
+
+    loop = loop_factory()
+    assert loop.run_until_complete(bounded(main())) == [0, 1]
     loop.close()
     kept._log_destroy_pending = False
