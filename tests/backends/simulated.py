@@ -21,6 +21,7 @@ DEVICES = "terminals, devices and named pipes are those of the real system"
 
 CANNOT = {
     "test_both_directions_of_one_terminal": DEVICES,
+    "test_a_device_is_read_on_after_its_protocol_has_ended_a_run": DEVICES,
     "test_device_that_is_always_ready_is_read_in_turn": DEVICES,
     "test_fifo_is_read": DEVICES,
     "test_fifo_opened_both_ways_has_a_reader": DEVICES,
