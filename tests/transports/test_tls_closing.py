@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tests.transports.recorder import Recorder, settle, tcp_pair
+from tests.transports.recorder import Recorder, run, settle, tcp_pair
 from tests.transports.tls_support import is_oracle, secured
 
 MUCH = 1 << 23
@@ -268,3 +268,28 @@ async def test_writes_to_a_closed_connection_go_nowhere_and_are_mentioned(caplog
         assert await peer.receive() == b""
         assert transport.get_write_buffer_size() == 0
     assert caplog.text.count("SSL connection is closed") == 1
+
+
+@pytest.mark.loopcore_only  # asyncio's transport never closes
+def test_a_protocol_that_ends_the_run_as_it_is_resumed_does_not_hold_up_close_notify(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    protocol = Recorder()
+
+    def leave() -> None:
+        raise SystemExit
+
+    async def main() -> None:
+        async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
+            transport.write(b"x" * MUCH)
+            transport.close()
+            protocol.react["resume"] = leave
+            assert len(await peer.receive()) == MUCH
+            assert peer.was_notified()
+            await peer.notify()
+            await protocol.seen("lost")
+
+    task = loop.create_task(main())
+    with pytest.raises(SystemExit):
+        loop.run_until_complete(task)
+    run(loop, task)
