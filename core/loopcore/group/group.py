@@ -187,9 +187,8 @@ class LoopGroup:
     def _finish(self, what: str, end: End) -> None:
         self._refuse_member_threads(what)
         supervisor = self._supervisor
-        if (
-            supervisor is None or supervisor.pid != os.getpid()
-        ):  # a forked child has no threads of the group, nor members
+        # A forked child has no threads of the group, nor members.
+        if supervisor is None or supervisor.pid != os.getpid():
             return
         ending = _begin_to(supervisor, end)
         wait_for(supervisor.over)

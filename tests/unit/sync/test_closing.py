@@ -35,13 +35,19 @@ async def test_a_closed_receiver_of_watch_sees_nothing_more() -> None:
     sender.close()
 
 
+def left_in_a_closed_loop(loop: Any, waiting: Any) -> Any:
+    """Return a task that waits in `loop`, which is closed."""
+    task = loop.create_task(waiting)
+    task._log_destroy_pending = False
+    loop.run_until_complete(settle())
+    loop.close()
+    return task
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_task_left_in_a_closed_loop_keeps_no_other_from_waking(loop_factory: Callable[[], Any], count: int) -> None:
     sender, receiver = watch.Channel(0)
-    left = loop_factory()
-    kept = left.create_task(receiver.changed())
-    left.run_until_complete(settle())
-    left.close()
+    _kept = left_in_a_closed_loop(loop_factory(), receiver.changed())
 
     async def main() -> None:
         waiting = [asyncio.create_task(sender.subscribe().changed()) for _ in range(count)]
@@ -52,15 +58,11 @@ def test_a_task_left_in_a_closed_loop_keeps_no_other_from_waking(loop_factory: C
     loop = loop_factory()
     loop.run_until_complete(bounded(main()))
     loop.close()
-    kept._log_destroy_pending = False
 
 
 def test_a_value_is_not_reserved_for_a_task_left_in_a_closed_loop(loop_factory: Callable[[], Any]) -> None:
     sender, receiver = mpmc.Channel[int](1)
-    left = loop_factory()
-    kept = left.create_task(receiver.recv())
-    left.run_until_complete(settle())
-    left.close()
+    _kept = left_in_a_closed_loop(loop_factory(), receiver.recv())
 
     async def main() -> int:
         await sender.send(1)
@@ -69,15 +71,11 @@ def test_a_value_is_not_reserved_for_a_task_left_in_a_closed_loop(loop_factory: 
     loop = loop_factory()
     assert loop.run_until_complete(bounded(main())) == 1
     loop.close()
-    kept._log_destroy_pending = False
 
 
 def test_a_task_left_in_a_closed_loop_takes_no_value_of_a_second_channel(loop_factory: Callable[[], Any]) -> None:
     channels = [mpmc.Channel[int](1) for _ in range(2)]
-    left = loop_factory()
-    kept = left.create_task(select(*(receiver.recv() for _, receiver in channels)))
-    left.run_until_complete(settle())
-    left.close()
+    _kept = left_in_a_closed_loop(loop_factory(), select(*(receiver.recv() for _, receiver in channels)))
 
     async def main() -> list[int]:
         got = []
@@ -89,4 +87,3 @@ def test_a_task_left_in_a_closed_loop_takes_no_value_of_a_second_channel(loop_fa
     loop = loop_factory()
     assert loop.run_until_complete(bounded(main())) == [0, 1]
     loop.close()
-    kept._log_destroy_pending = False
