@@ -56,7 +56,6 @@ def _no_other_collector() -> Iterator[None]:
             gc.collect()
         finally:
             gc.enable()
-            gc.unfreeze()
 
 
 @contextlib.contextmanager
