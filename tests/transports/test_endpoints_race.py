@@ -57,8 +57,7 @@ class Attempts:
 
 
 def start(attempts: Attempts, delay: float) -> "asyncio.Task[socket.socket | None]":
-    loop = asyncio.get_running_loop()
-    return loop.create_task(race(attempts.all(), delay, create_task=loop.create_task, time=loop.time))
+    return asyncio.get_running_loop().create_task(race(attempts.all(), delay))
 
 
 async def test_a_second_attempt_waits_while_the_first_has_time() -> None:

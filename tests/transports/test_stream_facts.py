@@ -125,14 +125,14 @@ async def test_the_empty_waiter_of_sendfile_waits_until_all_is_sent() -> None:
 @pytest.mark.loopcore_only
 async def test_writes_of_one_tick_leave_in_one_call(loop: Any) -> None:
     # SOCK_SEQPACKET keeps the boundaries of the sends.
-    from loopcore.transports.stream import StreamTransport
+    from loopcore.transports.opening import open_stream
 
     protocol = Recorder()
     near, peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     near.setblocking(False)
     peer.setblocking(False)
     with peer:
-        transport = StreamTransport(loop, near, protocol)
+        transport = open_stream(loop, near, protocol)
         await protocol.seen("made")
         transport.write(b"header ")
         transport.write(bytearray(b"body "))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from loopcore.endpoints.connect import Connector
 from loopcore.endpoints.datagram import DatagramEndpoints
 from loopcore.endpoints.listen import Listener
-from loopcore.endpoints.needs import DatagramTransportFactory, EndpointHost, ProtocolFactory, TransportFactory
+from loopcore.endpoints.needs import DatagramTransportFactory, EndpointHost, ProtocolFactory
 from loopcore.endpoints.opener import StreamOpener
 from loopcore.endpoints.pipes import PipeEndpoints
 from loopcore.endpoints.process import ProcessEndpoints
@@ -39,7 +39,7 @@ from loopcore.transports.datagram import DatagramTransport
 from loopcore.transports.opening import open_stream
 from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
 from loopcore.transports.process import ProcessTransport
-from loopcore.transports.server import Server
+from loopcore.transports.server import MakeTransport, Server
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -62,7 +62,7 @@ class Endpoints(NamedTuple):
 def assemble(host: EndpointHost, scheduler: "Scheduler", *, children: Children, files: SendFiles) -> Endpoints:
     """Return the endpoints of the loop, which is both `host` and `scheduler`: the transports need a Scheduler."""
     # Each is an asyncio transport only through `__class__`, which type checkers do not see.
-    make_stream = cast("TransportFactory", partial(open_stream, scheduler))
+    make_stream = cast("MakeTransport", partial(open_stream, scheduler))
     make_datagram_transport = cast("DatagramTransportFactory", partial(DatagramTransport, scheduler))
     tls = Tls(scheduler, make_stream)
     opener = StreamOpener(host, make_stream, tls)

@@ -95,7 +95,7 @@ class Connector:
         errors: list[list[OSError]] = [[] for _ in infos]
         attempts = [partial(self._connect_one, *args, local_infos) for args in zip(infos, errors, strict=True)]
         if delay is not None:
-            won = await race(attempts, delay, create_task=self._host.create_task, time=self._host.time)
+            won = await race(attempts, delay)
             if won is not None:
                 return won
         else:

@@ -53,9 +53,7 @@ class DatagramEndpoints:
         peer = None
         if sock is None:
             candidates = await self._candidates(local_addr, remote_addr, family=family, proto=proto, flags=flags)
-            sock, peer = await self._open_any(
-                candidates, bool(local_addr), bool(remote_addr), reuse_port, allow_broadcast
-            )
+            sock, peer = await self._open_any(candidates, reuse_port, allow_broadcast)
         else:
             _check_passed_in(
                 sock,
@@ -128,12 +126,7 @@ class DatagramEndpoints:
         return candidates
 
     async def _open_any(
-        self,
-        candidates: list[Candidate],
-        binds: bool,
-        has_remote: bool,
-        reuse_port: bool | None,
-        allow_broadcast: bool | None,
+        self, candidates: list[Candidate], reuse_port: bool | None, allow_broadcast: bool | None
     ) -> tuple[socket.socket, Any]:
         """Return the first socket that can be opened and its remote address; if none can, raise the first OSError."""
         first: OSError | None = None
@@ -146,9 +139,9 @@ class DatagramEndpoints:
                         _share_port(sock)
                     if allow_broadcast:
                         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-                    if binds:
+                    if local:
                         sock.bind(local)
-                    if has_remote and not allow_broadcast:
+                    if remote and not allow_broadcast:
                         await self._host.sock_connect(sock, remote)
                 except BaseException:
                     sock.close()
@@ -156,7 +149,7 @@ class DatagramEndpoints:
             except OSError as exc:
                 first = exc if first is None else first
             else:
-                return sock, remote if has_remote else None
+                return sock, remote or None
         assert first is not None, "there is at least one candidate"
         try:
             raise first

@@ -7,16 +7,13 @@ Thread: the loop's own, for everything here.
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopcore.services.literals import AddressInfo, HostName, Port
 
 if TYPE_CHECKING:
     from loopcore.endpoints.tls import TlsSettings
-    from loopcore.transports.server import Server
-
-T = TypeVar("T")
 
 ProtocolFactory: TypeAlias = Callable[[], asyncio.BaseProtocol]
 Connection: TypeAlias = tuple[asyncio.Transport, Any]
@@ -51,25 +48,7 @@ class EndpointHost(Protocol):
 
     def create_future(self) -> asyncio.Future[Any]: ...
 
-    def create_task(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]: ...
-
-    def time(self) -> float: ...
-
     def get_debug(self) -> bool: ...
-
-
-class TransportFactory(Protocol):
-    """Creates the plain transport of a connected, non-blocking socket, which owns the socket from then on."""
-
-    def __call__(
-        self,
-        sock: socket.socket,
-        protocol: asyncio.BaseProtocol,
-        *,
-        waiter: asyncio.Future[Any] | None = None,
-        extra: dict[str, Any] | None = None,
-        server: "Server | None" = None,
-    ) -> asyncio.Transport: ...
 
 
 class DatagramTransportFactory(Protocol):
@@ -82,7 +61,6 @@ class DatagramTransportFactory(Protocol):
         address: Any = None,
         *,
         waiter: asyncio.Future[Any] | None = None,
-        extra: dict[str, Any] | None = None,
     ) -> asyncio.DatagramTransport: ...
 
 

@@ -9,12 +9,12 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory, TransportFactory
+from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory
 from loopcore.endpoints.tls import SslArgument, Tls, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger
 
 if TYPE_CHECKING:
-    from loopcore.transports.server import Server
+    from loopcore.transports.server import MakeTransport, Server
 
 CLOSES_PASSED_SOCKETS: Final = sys.version_info >= (3, 14)
 """Whether a socket that the program passed in is closed if its transport is never made (gh-153133)."""
@@ -29,7 +29,7 @@ def require_stream(sock: socket.socket) -> None:
 class StreamOpener:
     """Makes transports, plain or with TLS, and waits until they are open. Thread: the loop's own."""
 
-    def __init__(self, host: EndpointHost, make_transport: TransportFactory, tls: Tls) -> None:
+    def __init__(self, host: EndpointHost, make_transport: "MakeTransport", tls: Tls) -> None:
         self._host = host
         self._make_transport = make_transport
         self._tls = tls

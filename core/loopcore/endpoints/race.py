@@ -23,27 +23,18 @@ Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, socket.socket]]
 _Task: TypeAlias = asyncio.Future[socket.socket]
 
 
-async def race(
-    attempts: Sequence[Attempt],
-    delay: float,
-    *,
-    create_task: Callable[[Coroutine[Any, Any, socket.socket]], _Task],
-    time: Callable[[], float],
-) -> socket.socket | None:
+async def race(attempts: Sequence[Attempt], delay: float) -> socket.socket | None:
     """Return the winner's socket, or None if every attempt failed with an OSError.
 
     If no attempt has won, any other error of an attempt is raised.
     """
+    loop = asyncio.get_running_loop()
     tasks: list[_Task] = []
     winner: _Task | None = None
     try:
         for position, attempt in enumerate(attempts, start=1):
-            newest = create_task(attempt())
-            tasks.append(newest)
-            if position < len(attempts):
-                winner = await _winner_until_next(tasks, newest, time() + delay, time)
-            else:
-                winner = await _winner_at_last(tasks)
+            tasks.append(loop.create_task(attempt()))
+            winner = await _next_winner(tasks, loop.time() + delay if position < len(attempts) else None)
             if winner is not None:
                 break
     except BaseException:
@@ -60,29 +51,17 @@ async def race(
     return winner.result()
 
 
-async def _winner_until_next(
-    tasks: Sequence[_Task], newest: _Task, deadline: float, time: Callable[[], float]
-) -> _Task | None:
-    """Wait until a task has won, the newest has failed, or the deadline has passed."""
+async def _next_winner(tasks: Sequence[_Task], deadline: float | None) -> _Task | None:
+    """Wait until a task has won, the newest has failed, or the deadline has passed; without one, until all failed."""
     while True:
         winner = _winner_among(tasks)
-        if winner is not None or newest.done():
-            return winner
         running = [task for task in tasks if not task.done()]
-        timeout = max(0.0, deadline - time())
+        if winner is not None or not running or (deadline is not None and tasks[-1].done()):
+            return winner
+        timeout = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
         done, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             return None
-
-
-async def _winner_at_last(tasks: Sequence[_Task]) -> _Task | None:
-    """Wait until a task has won or all have failed."""
-    while True:
-        winner = _winner_among(tasks)
-        running = [task for task in tasks if not task.done()]
-        if winner is not None or not running:
-            return winner
-        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _winner_among(tasks: Iterable[_Task]) -> _Task | None:

@@ -11,7 +11,6 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from loopcore.endpoints.needs import TransportFactory
 from loopcore.transports.tls import SSLTransport
 from loopcore.transports.tls_sending import HANDSHAKE_TIMEOUT, SHUTDOWN_TIMEOUT
 
@@ -22,7 +21,7 @@ except ImportError:  # a Python built without OpenSSL
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
-    from loopcore.transports.server import Server
+    from loopcore.transports.server import MakeTransport, Server
 
 SslArgument: TypeAlias = "bool | ssl.SSLContext | None"
 """asyncio's `ssl=` argument: a context; True for a client's default context; or a false value for no TLS."""
@@ -115,7 +114,7 @@ def take_unread(protocol: object) -> tuple[bytes, bool]:
 class Tls:
     """Creates TLS transports over plain ones."""
 
-    def __init__(self, scheduler: "Scheduler", make_transport: TransportFactory) -> None:
+    def __init__(self, scheduler: "Scheduler", make_transport: "MakeTransport") -> None:
         self._scheduler = scheduler  # an EndpointHost is not enough: SSLTransport needs a Scheduler
         self._make_transport = make_transport
 

@@ -105,6 +105,9 @@ class StreamCall:
     def __await__(self) -> Generator[Any, None, Any]:
         return self  # type: ignore[return-value]
 
+    def __iter__(self) -> "StreamCall":  # for `yield from call.__await__()`
+        return self
+
     def __next__(self) -> Any:
         future = self._future
         first = self._state == _NEW

@@ -27,7 +27,7 @@ async def open_connection(
 ) -> tuple[StreamReader, StreamWriter]:
     """Connect, and return the two ends. `kwds` are `loop.create_connection`'s; `limit` is the reader's, in bytes."""
     loop = asyncio.get_running_loop()
-    protocol = _client_protocol(limit, loop)
+    protocol = _protocol(None, limit, loop)
     transport, _ = await loop.create_connection(lambda: protocol, host, port, **kwds)
     return _ends(transport, protocol, loop)
 
@@ -40,7 +40,7 @@ async def start_server(
     An exception from `client_connected_cb` goes to the loop's exception handler, and its connection is closed.
     """
     loop = asyncio.get_running_loop()
-    factory = partial(_server_protocol, client_connected_cb, limit, loop)
+    factory = partial(_protocol, client_connected_cb, limit, loop)
     server: asyncio.Server = await loop.create_server(factory, host, port, **kwds)
     return server
 
@@ -53,7 +53,7 @@ async def open_unix_connection(
     Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
     loop = asyncio.get_running_loop()
-    protocol = _client_protocol(limit, loop)
+    protocol = _protocol(None, limit, loop)
     transport, _ = await loop.create_unix_connection(lambda: protocol, path, **kwds)
     return _ends(transport, protocol, loop)
 
@@ -66,17 +66,13 @@ async def start_unix_server(
     Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
     loop = asyncio.get_running_loop()
-    factory = partial(_server_protocol, client_connected_cb, limit, loop)
+    factory = partial(_protocol, client_connected_cb, limit, loop)
     server: asyncio.Server = await loop.create_unix_server(factory, path, **kwds)
     return server
 
 
-def _client_protocol(limit: int, loop: asyncio.AbstractEventLoop) -> StreamReaderProtocol:
-    return StreamReaderProtocol(StreamReader(limit, loop), loop=loop)
-
-
-def _server_protocol(
-    client_connected_cb: ClientConnected, limit: int, loop: asyncio.AbstractEventLoop
+def _protocol(
+    client_connected_cb: ClientConnected | None, limit: int, loop: asyncio.AbstractEventLoop
 ) -> StreamReaderProtocol:
     return StreamReaderProtocol(StreamReader(limit, loop), client_connected_cb, loop)
 

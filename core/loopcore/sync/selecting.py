@@ -120,10 +120,8 @@ class _Race:
             self._start()
         while index is None:
             await self._wake
-            index = self._ready()
-            if index is None:  # another task was faster
-                self._wake = self._loop.create_future()
-                index = self._enlist()
+            self._wake = self._loop.create_future()
+            index = self._enlist()  # None if another task was faster
         return index
 
     def _take_over(self) -> None:
@@ -169,16 +167,6 @@ class _Race:
 
     def _note(self, future: "asyncio.Future[Any]") -> None:
         settle(self._wake)
-
-    def _ready(self) -> int | None:
-        for index, branch in enumerate(self._branches):
-            if isinstance(branch, Operation):
-                with branch.subject.lock:
-                    if branch.subject.claim(self._waiters[index], branch.argument):
-                        return index
-            elif self._futures[index].done():
-                return index
-        return None
 
     async def dismiss(self, winner: int) -> None:
         """Cancel the losers and wait until they have ended. The winner's value stays reserved meanwhile."""

@@ -83,25 +83,42 @@ class Interruptions:
             signal.pthread_kill(thread, self._number or 0)
 
 
-class FaultyReadiness:
-    """A readiness port over `inner`, which it owns. `rate` is the probability of each fault, from 0 to 1."""
+class _Faulty:
+    """What both have: the inner backend, and the choice of what happens."""
 
     name = "faulty"
     backend_api = (1, 0)
 
-    def __init__(self, inner: ReadinessBackend, seed: int = 0, rate: float = 0.3) -> None:
+    def __init__(self, inner: Any, seed: int, rate: float) -> None:
         self.inner = inner
         self.capabilities: frozenset[Capability] = inner.capabilities
         self.injected: Counter[str] = Counter()
         self._chance = random.Random(seed)
         self._rate = rate
-        self._interests: dict[int, int] = {}
-        self._given_up: list[int] = []
 
     @classmethod
     def probe(cls) -> ProbeResult:
         """It runs wherever its inner backend does."""
         return ProbeResult(True)
+
+    def wake(self) -> None:
+        self.inner.wake()
+
+    def _happens(self, what: str) -> bool:
+        happens = self._chance.random() < self._rate
+        self.injected[what] += happens
+        return happens
+
+
+class FaultyReadiness(_Faulty):
+    """A readiness port over `inner`, which it owns. `rate` is the probability of each fault, from 0 to 1."""
+
+    inner: ReadinessBackend
+
+    def __init__(self, inner: ReadinessBackend, seed: int = 0, rate: float = 0.3) -> None:
+        super().__init__(inner, seed, rate)
+        self._interests: dict[int, int] = {}
+        self._given_up: list[int] = []
 
     def register(self, fd: int, interest: int) -> None:
         self.inner.register(fd, interest)
@@ -133,37 +150,19 @@ class FaultyReadiness:
         self._chance.shuffle(told)
         return told
 
-    def wake(self) -> None:
-        self.inner.wake()
-
     def close(self) -> None:
         self.inner.close()
 
-    def _happens(self, what: str) -> bool:
-        happens = self._chance.random() < self._rate
-        self.injected[what] += happens
-        return happens
 
-
-class FaultyCompletions:
+class FaultyCompletions(_Faulty):
     """A completion port over `inner`, which it owns. `rate` is the probability of each fault, from 0 to 1."""
 
-    name = "faulty"
-    backend_api = (1, 0)
+    inner: CompletionBackend
 
     def __init__(self, inner: CompletionBackend, seed: int = 0, rate: float = 0.3) -> None:
-        self.inner = inner
-        self.capabilities: frozenset[Capability] = inner.capabilities
-        self.injected: Counter[str] = Counter()
-        self._chance = random.Random(seed)
-        self._rate = rate
+        super().__init__(inner, seed, rate)
         self._whole: dict[Operation, tuple[str, object]] = {}
         self._late: list[Completion] = []
-
-    @classmethod
-    def probe(cls) -> ProbeResult:
-        """It runs wherever its inner backend does."""
-        return ProbeResult(True)
 
     def submit(self, operation: Any) -> None:
         """Submit the operation, perhaps for only a part of its size."""
@@ -206,15 +205,7 @@ class FaultyCompletions:
                 setattr(operation, attribute, whole)
         return told
 
-    def wake(self) -> None:
-        self.inner.wake()
-
     def close(self) -> Sequence[Operation]:
         unfinished = [*self.inner.close(), *(operation for operation, _, more in self._late if not more)]
         self._late = []
         return unfinished
-
-    def _happens(self, what: str) -> bool:
-        happens = self._chance.random() < self._rate
-        self.injected[what] += happens
-        return happens

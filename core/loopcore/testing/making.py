@@ -39,12 +39,6 @@ def factory_of(backend: Named | None) -> Any:
     return found
 
 
-def maker_of(backend: Named, options: Mapping[str, Any]) -> Callable[[], Any]:
-    """Return a function that makes the backend with `options`."""
-    factory = factory_of(backend)
-    return lambda: factory(**options)
-
-
 def run_beside(backend: Named, options: Mapping[str, Any], program: str, prelude: str = "") -> None:
     """Run `program` in a separate process, where `port` is a new backend. Fails if that fails or writes to stderr."""
     spec = backend if isinstance(backend, str) else path_of(backend)

@@ -8,38 +8,18 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore._native.sockets import (
-        copy_into,
-        receive,
-        receive_behind,
-        receive_internet,
-        receive_into,
-        send_connected,
-        send_internet,
-        send_many,
-        send_one,
-    )
+    from cython.cimports.loopcore._native import sockets
 else:
-    from loopcore._native.sockets import (
-        copy_into,
-        receive,
-        receive_behind,
-        receive_internet,
-        receive_into,
-        send_connected,
-        send_internet,
-        send_many,
-        send_one,
-    )
+    from loopcore._native import sockets
 
 FUNCTIONS: dict[str, Callable[..., object]] = {
-    "copy_into": copy_into,
-    "receive": receive,
-    "receive_behind": receive_behind,
-    "receive_internet": receive_internet,
-    "receive_into": receive_into,
-    "send_connected": send_connected,
-    "send_internet": send_internet,
-    "send_many": send_many,
-    "send_one": send_one,
+    "copy_into": sockets.copy_into,
+    "receive": sockets.receive,
+    "receive_behind": sockets.receive_behind,
+    "receive_internet": sockets.receive_internet,
+    "receive_into": sockets.receive_into,
+    "send_connected": sockets.send_connected,
+    "send_internet": sockets.send_internet,
+    "send_many": sockets.send_many,
+    "send_one": sockets.send_one,
 }

@@ -66,10 +66,9 @@ class DatagramTransport(Connection):
         address: Any = None,
         *,
         waiter: "asyncio.Future[None] | None" = None,
-        extra: dict[str, Any] | None = None,
     ) -> None:
         connection_made = protocol.connection_made  # fails first for an object that is not a protocol
-        self._begin(scheduler, initial_extra_info(sock, extra))
+        self._begin(scheduler, initial_extra_info(sock, None))
         self._address: Any = address
         self._peer: Any = self._extra["peername"]
         """The address of the connected peer: None if not connected, '' for a nameless peer (a socket pair)."""

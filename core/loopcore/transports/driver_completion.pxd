@@ -8,7 +8,7 @@ from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_buffered cimport BufferedStreamDriver
 from loopcore.transports.multishot_receiver cimport MultishotReceiver
 
-cdef Py_ssize_t _RECEIVE_LIMIT, _LARGE, _SMALL
+cdef Py_ssize_t _LARGE, _SMALL
 cdef int _SMALL_ONES, _ENDING
 cdef Py_ssize_t _VECTOR_LIMIT, _AWAITED_LIMIT, _DIRECT
 
@@ -41,8 +41,6 @@ cdef class CompletionDriver(BufferedStreamDriver):
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)
     cdef object _fill(self, object data, object lent)
     cpdef object write(self, object item, Py_ssize_t size)
-    @cython.locals(goal=cython.longlong)
-    cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
     cdef object _answer(self)
     cpdef object run_flush(self)

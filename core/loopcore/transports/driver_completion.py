@@ -64,7 +64,7 @@ SMALL: Final = 8 * 1024
 SMALL_ONES: Final = 16
 """After this many results in a row below SMALL, the port receives again."""
 
-_RECEIVE_LIMIT, _LARGE, _SMALL, _SMALL_ONES = RECEIVE_LIMIT, LARGE, SMALL, SMALL_ONES
+_LARGE, _SMALL, _SMALL_ONES = LARGE, SMALL, SMALL_ONES
 _ENDING = ERROR | HANGUP
 _INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
 
@@ -227,11 +227,6 @@ class CompletionDriver(BufferedStreamDriver):
             return
         self.scheduler._unflushed += size
         self._schedule_flush()
-
-    def write_some(self, item: Buffer) -> int:
-        goal = self.sent + self.unsent
-        self.flush()
-        return self._send_some(item) if self.sent == goal else 0  # nothing may follow while earlier bytes are unsent
 
     def flush(self) -> None:
         if self.unsent == 0 or self._in_send:

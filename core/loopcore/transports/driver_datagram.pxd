@@ -35,7 +35,6 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     @cython.locals(gone=int, sent=bint, size=Py_ssize_t)
     cdef object _send_queue(self)
     cdef object _drop_first(self, Py_ssize_t size)
-    cdef object _refuse(self, object exc)
     cpdef object _on_refused(self, object exc)
     cdef object _pause_writing(self)
     cdef object _unblock(self)

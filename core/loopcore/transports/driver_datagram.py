@@ -197,7 +197,7 @@ class ReadinessDatagramDriver(DatagramDriver):
                 sent = self._send_one(item, address, connected)
             except OSError as exc:
                 self._drop_first(size)
-                self._refuse(exc)
+                run_in_context(self.context, self._on_refused, (exc,))
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as exc:
@@ -221,9 +221,6 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _drop_first(self, size: int) -> None:
         self._queue.popleft()
         self.unsent -= size
-
-    def _refuse(self, exc: OSError) -> None:
-        run_in_context(self.context, self._on_refused, (exc,))
 
     def _on_refused(self, exc: OSError) -> None:
         self.sink._refused(exc)

@@ -25,7 +25,7 @@ def open_stream(
     extra: dict[str, Any] | None = None,
     server: "Server | None" = None,
 ) -> StreamTransport:
-    """Return a `StreamTransport` made with these arguments. Raises as its constructor does."""
+    """Return a `StreamTransport` made with these arguments."""
     transport = StreamTransport.__new__(StreamTransport)
     transport._open(scheduler, sock, protocol, waiter, extra, server)
     return transport

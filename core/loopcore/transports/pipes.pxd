@@ -9,9 +9,7 @@ cdef int OPEN
 
 
 cdef class PipeTransport(Connection):
-    cdef object _connect(
-        self, Scheduler scheduler, object pipe, object protocol, object waiter, dict extra, bint writes
-    )
+    cdef object _connect(self, Scheduler scheduler, object pipe, object protocol, object waiter, bint writes)
     cdef object _own_descriptor(self)
     cpdef object _failed(self, object exc, object message)
     cpdef object _finish_closing(self)

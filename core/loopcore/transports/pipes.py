@@ -97,12 +97,11 @@ class PipeTransport(Connection):
         pipe: "Owner",
         protocol: asyncio.BaseProtocol,
         waiter: "asyncio.Future[None] | None",
-        extra: dict[str, Any] | None,
         writes: bool,
     ) -> None:
         connection_made = protocol.connection_made  # fails first for an object that is not a protocol
         mode = check_kind(pipe)
-        self._begin(scheduler, {**(extra or {}), "pipe": pipe})
+        self._begin(scheduler, {"pipe": pipe})
         self._protocol = protocol
         self._driver: StreamDriver = make_pipe_driver(scheduler, self, pipe, self._context, mode, writes)
         self._open_soon(connection_made, waiter)
@@ -153,9 +152,8 @@ class ReadPipeTransport(PipeTransport):
         protocol: asyncio.BaseProtocol,
         *,
         waiter: "asyncio.Future[None] | None" = None,
-        extra: dict[str, Any] | None = None,
     ) -> None:
-        self._connect(scheduler, pipe, protocol, waiter, extra, False)
+        self._connect(scheduler, pipe, protocol, waiter, False)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -196,10 +194,9 @@ class WritePipeTransport(PipeTransport):
         protocol: asyncio.BaseProtocol,
         *,
         waiter: "asyncio.Future[None] | None" = None,
-        extra: dict[str, Any] | None = None,
     ) -> None:
         self._lost_writes: int = 0
-        self._connect(scheduler, pipe, protocol, waiter, extra, True)
+        self._connect(scheduler, pipe, protocol, waiter, True)
 
     def is_reading(self) -> bool:
         """Raise NotImplementedError, as asyncio does."""

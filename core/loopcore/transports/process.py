@@ -86,12 +86,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
         children: Children,
         process: Process,
         protocol: asyncio.SubprocessProtocol,
-        *,
-        extra: dict[str, Any] | None = None,
     ) -> None:
         """Watch `process`; `connect_pipes` comes next. If this raises, the process is still the caller's."""
         self._closed = True  # until there is something to close
-        self._extra = {"subprocess": process} if extra is None else {**extra, "subprocess": process}
+        self._extra = {"subprocess": process}
         self._loop = scheduler
         self._context = copy_context()
         self._protocol: Any = protocol

@@ -17,9 +17,6 @@ from asyncio.trsock import TransportSocket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from loopcore.kernel.loop_stats import LoopStats
-from loopcore.kernel.probes import Probes
-from loopcore.kernel.readiness import Readiness
 from loopcore.transports.acceptor import Acceptor
 from loopcore.transports.clients import Clients
 from loopcore.transports.driver_choice import make_acceptor
@@ -27,32 +24,13 @@ from loopcore.transports.driver_choice import make_acceptor
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from loopcore.kernel.completions import Completions
+    from loopcore.kernel.scheduler import Scheduler
 
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
 
 CLOSES_CLIENTS: Final = sys.version_info >= (3, 14)
 """Whether `serve_forever`, when cancelled, closes the connections, since it waits for their end (gh-123720)."""
-
-
-class ServingLoop(Protocol):
-    """The parts of a loop that a server needs."""
-
-    _readiness: Readiness
-    _completions: "Completions"
-    _stats: LoopStats
-    probes: Probes
-    _slow_path_flags: int
-    """0 in the ordinary case, without debug mode or anything else that needs extra work."""
-
-    def create_future(self) -> "asyncio.Future[Any]": ...
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle: ...
-    def call_exception_handler(self, context: dict[str, Any]) -> None: ...
-    def get_debug(self) -> bool: ...
-    def is_closed(self) -> bool: ...
-    def _is_elsewhere(self) -> bool: ...
 
 
 class MakeTransport(Protocol):
@@ -66,7 +44,7 @@ class MakeTransport(Protocol):
         waiter: "asyncio.Future[Any] | None" = None,
         extra: dict[str, Any] | None = None,
         server: "Server | None" = None,
-    ) -> object: ...
+    ) -> asyncio.Transport: ...
 
 
 class Server(Clients, asyncio.AbstractServer):
@@ -78,7 +56,7 @@ class Server(Clients, asyncio.AbstractServer):
 
     def __init__(
         self,
-        loop: ServingLoop,
+        loop: "Scheduler",
         sockets: list[socket.socket],
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         *,

@@ -64,18 +64,6 @@ class StreamTransport(Connection):
     _start_tls_compatible = True
     _sendfile_compatible = constants._SendfileMode.TRY_NATIVE
 
-    def __init__(
-        self,
-        scheduler: "Scheduler",
-        sock: socket.socket,
-        protocol: asyncio.BaseProtocol,
-        *,
-        waiter: "asyncio.Future[None] | None" = None,
-        extra: dict[str, Any] | None = None,
-        server: "Server | None" = None,
-    ) -> None:
-        self._open(scheduler, sock, protocol, waiter, extra, server)
-
     def _open(
         self,
         scheduler: "Scheduler",

@@ -1,9 +1,9 @@
-"""Free lists of stream calls (docs/adr/0011): a program cannot notice the reuse."""
+"""Calls of streams as coroutines: each is an object of its own, and is awaited once."""
 
 import asyncio
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,16 @@ async def test_a_call_that_is_held_is_not_begun_again(loop: Loop, call: Call) ->
         ended.close()
         with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
             ended.send(None)
+
+
+async def test_an_awaitable_of_ones_own_may_yield_from_a_call(loop: Loop, call: Call) -> None:
+    class Reading:
+        def __await__(self) -> Generator[Any, Any, bytes]:
+            return (yield from call(reader).__await__())
+
+    reader = StreamReader(loop=loop)
+    loop.call_soon(reader.feed_data, b"a\n")
+    assert await Reading() == b"a\n"
 
 
 async def test_each_call_that_nobody_awaits_warns(loop: Loop, call: Call) -> None:

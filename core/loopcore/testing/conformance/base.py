@@ -13,7 +13,7 @@ from loopcore.ports.completion import Backend, CompletionBackend
 from loopcore.testing.conformance import surroundings
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import Elapsed, Fill, ManyCopies, OnAlarm, Pair, PairMaker
-from loopcore.testing.making import Named, factory_of, maker_of, run_beside
+from loopcore.testing.making import Named, factory_of, run_beside
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -44,7 +44,7 @@ class Level:
     @classmethod
     def make(cls) -> Any:
         """Return a new backend, which the caller closes."""
-        return maker_of(cls.backend, cls.options)()
+        return cls.factory()(**cls.options)
 
     def run_beside(self, program: str) -> None:
         """Run `program` in a separate process, where `port` is a new backend."""
