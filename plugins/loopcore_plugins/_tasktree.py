@@ -81,7 +81,7 @@ def place_of(code: CodeType, line: int | None) -> Place:
 def view_tasks(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
     """Return a view of each task of `loop` that is not done, by its id."""
     tasks = _tasks_of(loop)
-    running = running_task(loop)
+    running = asyncio.current_task(loop)
     waiters: dict[int, list[Any]] = {}
     for task in tasks:
         waiters.setdefault(id(task._fut_waiter), []).append(task)
@@ -91,16 +91,11 @@ def view_tasks(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
 
 def view_running(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
     """Return a view of the running task: only its name and its coroutine. Thread: any, also without the GIL."""
-    task = running_task(loop)
+    task = asyncio.current_task(loop)
     if task is None:
         return {}
     coroutine = getattr(task.get_coro(), "__qualname__", "")
     return {id(task): TaskView(id(task), task.get_name(), coroutine, "running", (), "", ())}
-
-
-def running_task(loop: asyncio.AbstractEventLoop) -> Any:
-    """Return the task that `loop` is running a step of, or None."""
-    return asyncio.current_task(loop)
 
 
 def read_tasks(loop: Any, tasks: Callable[[Any], T], running: Callable[[Any], T], patience: float | None = None) -> T:

@@ -13,10 +13,12 @@ import tempfile
 import threading
 import uuid
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore_backends.sim.replacing import Replacement
-from loopcore_backends.sim.views import WorldView
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import World
 
 _seed = random.Random.seed
 # The functions of the module `random` are methods of one generator.
@@ -24,7 +26,7 @@ _GENERATOR: random.Random = random.random.__self__  # type: ignore[attr-defined]
 _METHODS = [name for name, value in vars(random).items() if getattr(value, "__self__", None) is _GENERATOR]
 
 
-def replacements(world: WorldView) -> list[Replacement]:
+def replacements(world: "World") -> list[Replacement]:
     """Sources of random numbers, and the state of modules that count or remember numbers."""
     stream = world.tape.stream("program")
 

@@ -16,10 +16,13 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore_backends.sim.replacing import Replacement, StandsFor
-from loopcore_backends.sim.views import HostView, WorldView
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.hosts import Host
+    from loopcore_backends.sim.world import World
 
 EPOCH = 1_700_000_000.0
 """Wall time in seconds at the start of a simulation: 14 November 2023, 22:13:20 UTC."""
@@ -35,7 +38,7 @@ _localtime, _gmtime, _ctime, _asctime, _strftime = time.localtime, time.gmtime, 
 _NS = 1_000_000_000
 
 
-def wall_ns(now: float, host: HostView) -> int:
+def wall_ns(now: float, host: "Host") -> int:
     """Return the time of the host's wall clock, in nanoseconds, when true time is `now`."""
     return int(EPOCH) * _NS + round((now * host.clock_rate + host.clock_offset) * _NS)
 
@@ -45,7 +48,7 @@ class WorldClock:
 
     resolution: float = 1e-9
 
-    def __init__(self, world: WorldView, host: HostView) -> None:
+    def __init__(self, world: "World", host: "Host") -> None:
         self._world = world
         self._host = host
 
@@ -54,7 +57,7 @@ class WorldClock:
         return UPTIME + self._world.now * self._host.clock_rate
 
 
-def replacements(world: WorldView) -> list[Replacement]:
+def replacements(world: "World") -> list[Replacement]:
     """Clocks of the host that runs, and `time.sleep`, which lets the world progress."""
 
     clocks = _Clocks(world)
@@ -72,7 +75,7 @@ def replacements(world: WorldView) -> list[Replacement]:
 class _Clocks:
     """What the host that runs reads from its clocks."""
 
-    def __init__(self, world: WorldView) -> None:
+    def __init__(self, world: "World") -> None:
         self._world = world
         self._by_number = {
             clock: readings

@@ -81,9 +81,6 @@ class Descriptors:
         self._table: dict[int, Description] = {}
         self._inheritable: set[int] = set()
 
-    def __len__(self) -> int:
-        return len(self._table)
-
     def install(self, description: Description, lowest: int = FIRST) -> int:
         """Return a new number for `description`."""
         fd = lowest
@@ -146,10 +143,6 @@ class Descriptors:
             if description.host is host:
                 del self._table[fd]
                 description.abandon()
-
-    def numbers(self) -> list[int]:
-        """Return the numbers in use."""
-        return sorted(self._table)
 
     @staticmethod
     def _release(description: Description) -> None:

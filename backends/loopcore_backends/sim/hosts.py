@@ -28,7 +28,6 @@ class Host:
         self.name = name
         number = next(world.host_numbers)
         self.addresses: tuple[str, ...] = (f"10.0.{number >> 8}.{number & 255}", f"fd00::{number:x}")
-        self.names = {name}
         self.pid = _FIRST_PID + number
         self.clock_offset = clock_offset
         """Seconds by which its clocks are ahead."""

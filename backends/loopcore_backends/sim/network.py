@@ -141,7 +141,6 @@ class Network:
     def __init__(self, world: "World") -> None:
         self.world = world
         self._links: dict[tuple[str, str], Link] = {}
-        self.default_delays = LINK_DELAYS
         self.held: list[Wire] = []
         self.name_failures: dict[str, OSError] = {}
         """Names whose resolution fails, with the error."""
@@ -151,7 +150,7 @@ class Network:
         key = source.name, target.name
         link = self._links.get(key)
         if link is None:
-            link = self._links[key] = Link(LOOPBACK_DELAYS if source is target else self.default_delays)
+            link = self._links[key] = Link(LOOPBACK_DELAYS if source is target else LINK_DELAYS)
         return link
 
     def is_cut(self, source: "Host", target: "Host") -> bool:
@@ -219,7 +218,7 @@ class Network:
         if name in ("", asking.name):
             return list(asking.addresses)
         for host in self.world.all_hosts():
-            if name in host.names:
+            if name == host.name:
                 return list(host.addresses)
         return None
 

@@ -12,10 +12,12 @@ import weakref
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopcore_backends.sim.replacing import Replacement, StandsFor
-from loopcore_backends.sim.views import WorldView
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import World
 
 _all_tasks = asyncio.tasks.all_tasks
 
@@ -145,7 +147,7 @@ class OrderedWeakSet(weakref.WeakSet[Any], metaclass=StandsFor):
         self.update(items or ())
 
 
-def replacements(world: WorldView) -> list[Replacement]:
+def replacements(world: "World") -> list[Replacement]:
     """`set` in the `MODULES` that are imported, `weakref.WeakSet` and `asyncio.all_tasks`."""
 
     def all_tasks(loop: Any = None) -> set[Any]:

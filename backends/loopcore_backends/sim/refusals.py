@@ -14,13 +14,15 @@ import sysconfig
 from collections.abc import Callable
 from functools import reduce
 from threading import get_ident
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import loopcore.errors
 from loopcore.sim.errors import NotSimulatedError
 from loopcore_backends.sim.descriptors import FIRST
 from loopcore_backends.sim.replacing import SIMULATED_THREADS, Replacement
-from loopcore_backends.sim.views import WorldView
+
+if TYPE_CHECKING:
+    from loopcore_backends.sim.world import World
 
 _PROCESS: Final = "run the child's program as another host of the simulation, or replace the call in the test"
 _SOCKET: Final = "use the module socket, or asyncio's transports and streams"
@@ -96,7 +98,7 @@ def not_simulated(what: str, instead: str) -> NotSimulatedError:
     return NotSimulatedError(f"{what} is not simulated (called at {_caller()}): {instead}")
 
 
-def replacements(world: WorldView) -> list[Replacement]:
+def replacements(world: "World") -> list[Replacement]:
     """Functions that refuse. Installs the audit hook, which stays in the process and acts in simulated threads only."""
     _install_hook()
 

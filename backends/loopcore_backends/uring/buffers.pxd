@@ -7,7 +7,6 @@ cdef unsigned int _SPENT, _ENTRY_SIZE
 cdef class Buffers:
     cdef readonly object memory
     cdef readonly object table
-    cdef public int group
     cdef public Py_ssize_t size
     cdef public Py_ssize_t available
     cdef public Py_ssize_t provided

@@ -78,7 +78,6 @@ class Buffers:
     __slots__ = (
         "memory",
         "table",
-        "group",
         "size",
         "available",
         "provided",
@@ -96,7 +95,6 @@ class Buffers:
 
     def __init__(self, ring_fd: int, group: int, size: int, first: int, limit: int, incremental: bool = False) -> None:
         """Register `group` with the ring: at most `limit` buffers, a power of two. Raises OSError."""
-        self.group: int = group
         self.size: int = size
         self.limit: int = limit
         self.available: int = 0

@@ -50,8 +50,6 @@ else:
         words32,
     )
 
-POLL_BITS = READ | WRITE | ERROR | HANGUP
-
 # Typed as C in the .pxd
 _RECEIVE_CODE = operations.RECEIVE
 _RECEIVE_FROM_CODE = operations.RECEIVE_FROM
@@ -59,7 +57,7 @@ _POLL_CODE = operations.POLL
 _READ_FILE_CODE, _STAT_CODE, _WAIT_CODE = operations.READ_FILE, operations.STAT, operations.WAIT_PROCESS
 _CONNECT_CODE = operations.CONNECT
 _SHUTDOWN_CODE, _SYNC_CODE, _CLOSE_CODE = operations.SHUTDOWN, operations.SYNC, operations.CLOSE
-_POLL_BITS = POLL_BITS
+_POLL_BITS = READ | WRITE | ERROR | HANGUP
 _HANGUP_BIT = HANGUP
 _RDHUP_BIT = layout.POLL_RDHUP
 _NAME_AT = layout.RECVMSG_OUT_SIZE

@@ -6,9 +6,12 @@ The supervisor's loop owns hosts. What happens in the member's thread or process
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from loopcore.group.part import Listening, ListenRequest, Part
+from loopcore.group.part import Part
+
+if TYPE_CHECKING:
+    from loopcore.group.supervisor import Supervisor
 
 
 class Outcome(NamedTuple):
@@ -18,31 +21,10 @@ class Outcome(NamedTuple):
     error: BaseException | None
 
 
-class Needs(Protocol):
-    """What a host asks its supervisor for. Thread: any."""
-
-    loop: asyncio.AbstractEventLoop
-
-    def listen(self, host: "Host", request: ListenRequest) -> "Future[Listening]":
-        """Return copies of a member's listening sockets."""
-
-    def release(self, host: "Host", number: int) -> None:
-        """Give up a member's listening sockets."""
-
-    def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
-        """Run a function on a member."""
-
-    def post(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call a function on `loop`, unless the group has ended."""
-
-    def ask_to_replace(self, host: "Host") -> None:
-        """Begin to replace a member, unless it has been replaced."""
-
-
 class Host:
     """What threads and processes have in common. Thread: the supervisor's, but for `order`, `run` and the reports."""
 
-    def __init__(self, part: Part, needs: Needs) -> None:
+    def __init__(self, part: Part, needs: "Supervisor") -> None:
         self.part = part
         self.needs = needs
         self.began = asyncio.Event()

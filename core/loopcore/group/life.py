@@ -89,7 +89,7 @@ class Life:
         self.calls.open(self.loop)
         if self.is_given_up:
             self.cut()
-        self.link.began_on(self.loop)
+        self.link.report_began(os.getpid(), threading.get_native_id())
         try:
             await asyncio.wait((self._main,))
             if self.is_draining and not self._failed():
@@ -178,7 +178,7 @@ class Life:
         """Report once that the member is ready."""
         if not self._is_ready:
             self._is_ready = True
-            self.link.is_ready()
+            self.link.report_ready()
 
     async def wait_for_drain(self) -> float:
         """Wait for `drain`; return the seconds left."""
@@ -346,8 +346,3 @@ class Life:
     def _worked(self) -> float:
         """Return the seconds that the loop did not wait; for loops of other packages, the CPU time of the thread."""
         return time.thread_time() if self._meter is None else self._meter.snapshot().active_ns / 1e9
-
-
-def process_and_thread() -> tuple[int, int]:
-    """Return the ids of the process and of the thread in which this is called."""
-    return os.getpid(), threading.get_native_id()

@@ -17,19 +17,12 @@ import socket
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, count
-from typing import Any, Protocol
+from typing import Any
 
 from loopcore.group.errors import GroupError
+from loopcore.group.host import Host
 from loopcore.group.load import SERVERS
 from loopcore.group.part import Listening, ListenRequest
-
-
-class User(Protocol):
-    """A member. One that replaces another has its index, and is another user."""
-
-    @property
-    def index(self) -> int:
-        """The member's place."""
 
 
 class ServerSockets:
@@ -39,7 +32,7 @@ class ServerSockets:
         self.number = number
         self.members = list(members)
         self.shared = shared
-        self.users: set[User] = set()
+        self.users: set[Host] = set()
 
     def of(self, index: int) -> list[socket.socket]:
         """Return the sockets of a member; makes them again if it has given them up."""
@@ -48,10 +41,10 @@ class ServerSockets:
         found = self.members[index]
         if found is None:
             pattern = next(each for each in self.members if each is not None)
-            found = self.members[index] = [bind_beside(sock) for sock in pattern]
+            found = self.members[index] = [bind_like(sock, sock.getsockname()) for sock in pattern]
         return found
 
-    def give_up(self, user: User) -> bool:
+    def give_up(self, user: Host) -> bool:
         """Close a member's sockets, unless one that replaces it has them; return whether the server is still used."""
         self.users.discard(user)
         own = self.members[user.index]
@@ -82,7 +75,7 @@ class Listeners:
         self._is_closed = False
         self._paths: dict[str, tuple[int, int]] = {}
 
-    async def listen(self, user: User, request: ListenRequest) -> Listening:
+    async def listen(self, user: Host, request: ListenRequest) -> Listening:
         """Return copies of a member's sockets. The first member that asks has them bound for all."""
         making: asyncio.Task[ServerSockets] | None = None
         while making is None or self._making.get(request) is not making:  # again if it was closed meanwhile
@@ -109,13 +102,13 @@ class Listeners:
             sock.setblocking(False)
         return Listening(server.number, [sock.dup() for sock in own])
 
-    def release(self, user: User, number: int | None = None) -> None:
+    def release(self, user: Host, number: int | None = None) -> None:
         """Close what a member no longer serves: one server, or all. The last member that uses a server ends it."""
         for request, server in self._made():
             if number in (None, server.number) and user in server.users and not server.give_up(user):
                 self._close(request, server)
 
-    def inherit(self, before: User, after: User) -> None:
+    def inherit(self, before: Host, after: Host) -> None:
         """Give the sockets of a member to the one that replaces it, also those that it has not asked for yet."""
         for _, server in self._made():
             if before in server.users:
@@ -187,7 +180,7 @@ class Listeners:
             try:
                 names = [(sock, sock.getsockname()) for sock in first]
                 close_all(first)
-                first = [bind_like(sock.family, sock.type, sock.proto, name) for sock, name in names]
+                first = [bind_like(sock, name) for sock, name in names]
             except OSError:
                 close_all(first)
                 return self._shared(number, await bind(create, arguments))
@@ -197,7 +190,7 @@ class Listeners:
                 own: list[socket.socket] = []
                 members.append(own)
                 for sock in first:
-                    own.append(bind_beside(sock))
+                    own.append(bind_like(sock, sock.getsockname()))
         except BaseException:
             for own in members:
                 close_all(own)
@@ -217,25 +210,20 @@ async def bind(create: Callable[..., Awaitable[asyncio.Server]], arguments: dict
         server.close()
 
 
-def bind_like(family: int, kind: int, proto: int, name: Any) -> socket.socket:
-    """Return a socket bound to `name` by SO_REUSEPORT."""
-    sock = socket.socket(family, kind, proto)
+def bind_like(pattern: socket.socket, name: Any) -> socket.socket:
+    """Return a socket of the kind of `pattern`, bound to `name` by SO_REUSEPORT."""
+    sock = socket.socket(pattern.family, pattern.type, pattern.proto)
     try:
         if os.name == "posix":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if family == socket.AF_INET6:
+        if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(name)
     except BaseException:
         sock.close()
         raise
     return sock
-
-
-def bind_beside(sock: socket.socket) -> socket.socket:
-    """Return another socket bound to the address of `sock`."""
-    return bind_like(sock.family, sock.type, sock.proto, sock.getsockname())
 
 
 def close_all(sockets: list[socket.socket]) -> None:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from loopcore.runner import LoopFactory
 
 if TYPE_CHECKING:
-    import asyncio
-
     from loopcore.group.member import Member
 
 Main = Callable[["Member"], Awaitable[Any]]
@@ -61,10 +59,10 @@ class Link(Protocol):
     `rpc.SEND_TIMEOUT` seconds.
     """
 
-    def began_on(self, loop: "asyncio.AbstractEventLoop") -> None:
+    def report_began(self, pid: int, thread_id: int) -> None:
         """Report that the loop runs, and accepts calls."""
 
-    def is_ready(self) -> None:
+    def report_ready(self) -> None:
         """Report that `main` has set up what it needs."""
 
     def listen(self, request: ListenRequest) -> "Future[Listening]":

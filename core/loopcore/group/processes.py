@@ -9,7 +9,6 @@ asks the group to replace it. If the group's process dies, its members drain, wi
 thread watches over that, so a blocked loop ends, too.
 """
 
-import asyncio
 import mmap
 import multiprocessing
 import multiprocessing.util  # now: its exit handler, which waits for members, then runs after the group's
@@ -23,17 +22,20 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from multiprocessing import reduction
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from loopcore.errors import UsageError
 from loopcore.group.calls import not_running
 from loopcore.group.errors import GroupError
-from loopcore.group.host import Host, Needs, Outcome, code_of
-from loopcore.group.life import Life, process_and_thread
+from loopcore.group.host import Host, Outcome, code_of
+from loopcore.group.life import Life
 from loopcore.group.load import LoadTable, cells_of
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import SocketPost, socket_pairs
 from loopcore.group.rpc import Answer, Peer, portable
+
+if TYPE_CHECKING:
+    from loopcore.group.supervisor import Supervisor
 
 GRACE: Final = 5.0
 """Seconds that a cancelled `main` has to return, before its process is killed or its thread reported."""
@@ -105,7 +107,7 @@ def block_signals() -> None:
 class ProcessHost(Host):
     """A member in a process."""
 
-    def __init__(self, part: Part, needs: Needs, shared: Shared) -> None:
+    def __init__(self, part: Part, needs: "Supervisor", shared: Shared) -> None:
         super().__init__(part, needs)
         self._shared = shared
         self._said = Outcome(UNKNOWN_CODE, None)  # until the member says how it ends
@@ -249,11 +251,11 @@ class ProcessLink:
         answer(outer)
         self._life.calls.submit(function, inner, outer)
 
-    def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
+    def report_began(self, pid: int, thread_id: int) -> None:
         """Report the process."""
-        self._peer.tell("began", *process_and_thread())
+        self._peer.tell("began", pid, thread_id)
 
-    def is_ready(self) -> None:
+    def report_ready(self) -> None:
         """Report that `main` is ready."""
         self._peer.tell("ready")
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from ssl import SSLContext
-from typing import Protocol
 
 from loopcore.group.load import Load
 from loopcore.loop import EventLoop
@@ -56,13 +55,6 @@ class Accepted(socket.socket):
             on_close(self)
 
 
-class Giving(Protocol):
-    """How a connection gets to another member."""
-
-    def __call__(self, target: int, number: int, sock: socket.socket) -> bool:
-        """Give `sock` away and return True, or return False and leave it alone. Never blocks."""
-
-
 class GroupServer(asyncio.AbstractServer):
     """What `Member.create_server` returns: asyncio's Server, of which every member has a part.
 
@@ -77,7 +69,7 @@ class GroupServer(asyncio.AbstractServer):
         *,
         number: int,
         load: Load,
-        give: Giving | None,
+        give: Callable[[int, int, socket.socket], bool] | None,
         backlog: int,
         ssl: SSLContext | None,
         timeouts: dict[str, float],

@@ -4,25 +4,27 @@ The threads are daemons. Python cannot end a thread, and one whose loop is block
 reported and left behind. `main` runs in an empty context in every member, as it does in a new process.
 """
 
-import asyncio
 import concurrent.futures.thread  # noqa: F401  # now: it cannot be imported while the program exits
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from loopcore.group.host import Host, Needs, Outcome, code_of
-from loopcore.group.life import Life, process_and_thread
+from loopcore.group.host import Host, Outcome, code_of
+from loopcore.group.life import Life
 from loopcore.group.load import LoadTable
 from loopcore.group.part import Listening, ListenRequest, Part
 from loopcore.group.post import ThreadInbox, ThreadPost
+
+if TYPE_CHECKING:
+    from loopcore.group.supervisor import Supervisor
 
 
 class ThreadHost(Host):
     """A member in a thread. `inboxes` and `table` are shared by the group."""
 
-    def __init__(self, part: Part, needs: Needs, inboxes: list[ThreadInbox | None], table: LoadTable) -> None:
+    def __init__(self, part: Part, needs: "Supervisor", inboxes: list[ThreadInbox | None], table: LoadTable) -> None:
         super().__init__(part, needs)
         self._life = Life(part, self, ThreadPost(inboxes, part.index), table)
         self._thread = threading.Thread(target=self._run, name=f"loopcore_member_{part.index}", daemon=True)
@@ -55,10 +57,6 @@ class ThreadHost(Host):
 
     # Link
 
-    def began_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Report the thread."""
-        self.report_began(*process_and_thread())
-
     def listen(self, request: ListenRequest) -> "Future[Listening]":
         """Ask the supervisor for sockets."""
         return self.needs.listen(self, request)
@@ -70,7 +68,3 @@ class ThreadHost(Host):
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Run a function on another member."""
         return self.needs.run_on(index, function, arguments)
-
-    def is_ready(self) -> None:
-        """Report that `main` is ready."""
-        self.report_ready()

@@ -51,9 +51,7 @@ def checked_seeds(seeds: object) -> Iterable[int]:
     return seeds
 
 
-def checked_limit(limit: object) -> float | None:
-    """Return `limit` if it is None or a number above 0. Raises UsageError."""
+def checked_limit(limit: object) -> None:
+    """Raise UsageError unless `limit` is None or a number above 0."""
     if limit is not None and (not isinstance(limit, (int, float)) or not limit > 0.0):
         raise UsageError(f"limit is in simulated seconds, above 0, or None for no limit, not {limit!r}")
-    checked: float | None = limit
-    return checked

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from loopcore.errors import UsageError
 from loopcore.sim.tape import Choice, Replay, Strategy, Tape, fitted
 
 __all__ = ["Labelled", "shrink", "shrink_labels", "shrunk"]
@@ -58,9 +57,7 @@ def shrunk(run_once: Callable[[Strategy], Run | None], first: Run, budget: int) 
     changes = Labelled.of(first.tape.choices)
     if changes and budget > 0 and fails(ByLabel(changes)):
         shrink_labels(changes, lambda some: fails(ByLabel(some)), budget // 2)
-    search = _Shrink(best.tape.values, lambda values: fails(Replay(values)), budget)
-    if search.try_(search.best):
-        search.repeat_passes()
+    shrink(best.tape.values, lambda values: fails(Replay(values)), budget)
     return best
 
 
@@ -68,16 +65,12 @@ def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], budge
     """A failing run with the fewest answers other than 0 that `budget` runs could find, without zeros at the end.
 
     `fails` runs the program under `Replay(values)` and says whether it fails in the same way. The result is one that
-    failed: unless the budget ended before, leaving out any one change makes it pass. Raises UsageError if `choices`
-    do not fail.
+    failed: unless the budget ended before, leaving out any one change makes it pass. `choices`, if they do not
+    fail, come back as they are.
     """
     search = _Shrink(choices, fails, budget)
-    if not search.try_(search.best):
-        raise UsageError(
-            "the choices to shrink do not fail when they are run again: check that the program is deterministic "
-            "and that `fails` looks for this failure"
-        )
-    search.repeat_passes()
+    if search.try_(search.best):
+        search.repeat_passes()
     return _values(search.best)
 
 

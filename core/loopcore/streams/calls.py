@@ -103,7 +103,7 @@ class StreamCall:
         return future
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return self  # type: ignore[return-value]
+        return self
 
     def __iter__(self) -> "StreamCall":  # for `yield from call.__await__()`
         return self

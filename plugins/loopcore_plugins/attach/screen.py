@@ -52,7 +52,6 @@ def _live(screen: "Screen", interval: float) -> None:
     from loopcore_plugins.inspect.keyboard import keyboard, read_keys
 
     console = Console(highlight=False)
-    farewell = ""
     try:
         with keyboard() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
@@ -66,9 +65,7 @@ def _live(screen: "Screen", interval: float) -> None:
     except KeyboardInterrupt:
         pass
     except GoneError as exc:  # after the screen is the terminal again
-        farewell = str(exc)
-    if farewell:
-        print(farewell)
+        print(exc)
 
 
 class Screen:

@@ -61,18 +61,12 @@ def _print_once(console: Console, client: Client, interval: float) -> None:
     console.print(draw(client.greeting, snapshot, View(), (console.width, height), fills=False))
 
 
-class Display:
-    """The terminal. Each frame is written at once, between the marks of a synchronized update: it does not flicker."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def show(self, screen: RenderableType) -> None:
-        """Replace what is on the screen."""
-        with self._console.capture() as captured:
-            self._console.print(Screen(screen), end="")
-        self._console.file.write(f"\x1b[?2026h\x1b[H{captured.get()}\x1b[?2026l")
-        self._console.file.flush()
+def _show(console: Console, screen: RenderableType) -> None:
+    """Write a frame at once, between the marks of a synchronized update: it does not flicker."""
+    with console.capture() as captured:
+        console.print(Screen(screen), end="")
+    console.file.write(f"\x1b[?2026h\x1b[H{captured.get()}\x1b[?2026l")
+    console.file.flush()
 
 
 @contextmanager
@@ -90,7 +84,6 @@ class Top:
 
     def __init__(self, console: Console, sampler: Sampler, address: Address) -> None:
         self._console = console
-        self._display = Display(console)
         self._sampler = sampler
         self._address = address
         self._view = View()
@@ -122,7 +115,7 @@ class Top:
             self._view.notice = f"no answer for {silent:.0f} s: stopped, or in C code that holds the GIL"
         if self._shown is not None:
             size = self._console.size  # read once: the terminal may be resized at any time
-            self._display.show(draw(self._sampler.client.greeting, self._shown, self._view, size))
+            _show(self._console, draw(self._sampler.client.greeting, self._shown, self._view, size))
 
     def _take(self) -> None:
         """Take over the latest snapshot; while the screen is frozen, only the answer to another question."""

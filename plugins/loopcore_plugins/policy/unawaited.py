@@ -12,29 +12,21 @@ import warnings
 import weakref
 from collections.abc import Callable
 from types import CoroutineType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from loopcore.errors import UsageError
 
+if TYPE_CHECKING:
+    from loopcore_plugins.policy.strict import Strict
+
 _HOOK = "_warn_unawaited_coroutine"
 
-
-class Listener(Protocol):
-    """An object that is notified of unawaited coroutines."""
-
-    def concerns_this_thread(self) -> bool:
-        """Tell whether the listener's loop runs in the calling thread."""
-
-    def note_unawaited(self, coroutine: "CoroutineType[Any, Any, Any]") -> None:
-        """Record `coroutine`, which is being destroyed. Thread: any. Must not raise."""
-
-
-_listeners: weakref.WeakSet[Any] = weakref.WeakSet()
+_listeners: "weakref.WeakSet[Strict]" = weakref.WeakSet()
 _lock = threading.RLock()
 _original: Callable[[Any], None] | None = None
 
 
-def listen(listener: Listener) -> None:
+def listen(listener: "Strict") -> None:
     """Notify `listener` from now on. Raises UsageError if this interpreter cannot report unawaited coroutines."""
     global _original
     with _lock:
@@ -48,7 +40,7 @@ def listen(listener: Listener) -> None:
         _listeners.add(listener)
 
 
-def ignore(listener: Listener) -> None:
+def ignore(listener: "Strict") -> None:
     """Stop notifying `listener`; with the last listener, restore the interpreter's function."""
     global _original
     with _lock:

@@ -10,7 +10,7 @@ from typing import Any
 
 import loopcore
 from loopcore.hooks.observer import Entry
-from loopcore_plugins._tasktree import Place, State, coroutine_stack, read_tasks, running_task, state_of
+from loopcore_plugins._tasktree import Place, State, coroutine_stack, read_tasks, state_of
 from loopcore_plugins.watchdog.stall import Stall
 
 MOST_TASKS = 2000
@@ -70,7 +70,7 @@ def identity_of(task: Any) -> int:
 
 
 def _tasks(loop: Any) -> list[dict[str, Any]]:
-    running = running_task(loop)
+    running = asyncio.current_task(loop)
     alive = (task for task in asyncio.all_tasks(loop) if not task.done())
     return [
         _task(task, state_of(task, task is running), coroutine_stack(task.get_coro()))
@@ -79,7 +79,7 @@ def _tasks(loop: Any) -> list[dict[str, Any]]:
 
 
 def _running_task(loop: Any) -> list[dict[str, Any]]:
-    task = running_task(loop)
+    task = asyncio.current_task(loop)
     return [] if task is None else [_task(task, "running", ())]
 
 

@@ -10,12 +10,13 @@ A check costs the loop nothing: it reads the loop's existing counters. Once a st
 the loop, to learn without delay and exactly when it continues.
 """
 
+import asyncio
 import threading
 import time
 from typing import Any, Protocol
 
 from loopcore.build_info import has_gil
-from loopcore_plugins._tasktree import awaiting, running_task, view_running, view_tasks
+from loopcore_plugins._tasktree import awaiting, view_running, view_tasks
 from loopcore_plugins.watchdog.clocks import Collections, Moment, own_clock
 from loopcore_plugins.watchdog.stacks import Stack, callback_of, common, innermost_of_program, stack_of
 from loopcore_plugins.watchdog.stall import Holder, Stall, StallSample
@@ -45,7 +46,7 @@ class Where:
 
     def sample(self, loop: Any, thread_id: int) -> None:
         """Add a sample. If two are of different tasks, or have no calls in common, nothing is left."""
-        task = running_task(loop)
+        task = asyncio.current_task(loop)
         task_id = None if task is None else id(task)
         stack = callback_of(stack_of(thread_id))
         self._samples += 1
@@ -197,7 +198,7 @@ class Watch(Subject):
             views = view_tasks(self.loop) if has_gil() else view_running(self.loop)
             stall.task = views.get(where.task)
             stall.awaited_by = tuple(awaiting(views, where.task))
-            task = running_task(self.loop)
+            task = asyncio.current_task(self.loop)
             if id(task) == where.task:
                 stall.request = self._host.read_request(task)
         if cause == "gil":

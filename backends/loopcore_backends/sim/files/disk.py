@@ -44,12 +44,12 @@ class Place(NamedTuple):
 class Disk:
     """A tree of files. Thread: one at a time. Errors are OSError, without the name of the file.
 
-    `clock` returns the wall time in nanoseconds. `size` is in bytes; content beyond it is refused with ENOSPC.
+    `clock` returns the wall time in nanoseconds. Content beyond `size` bytes is refused with ENOSPC.
     """
 
-    def __init__(self, clock: Callable[[], int], *, size: int = 1 << 40, overlay: bool = True) -> None:
+    def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self.size = size
+        self.size = 1 << 40
         self.used = 0
         self.uid, self.gid = os.geteuid(), os.getegid()
         """Of the program; 0 may do everything, as on Linux."""
@@ -62,17 +62,13 @@ class Disk:
         self._dirty: dict[int, File] = {}
         self._journal = Journal()
         self.root = Directory(1, 0o755, 0, 0, clock())
+        self.root.real = "/"
+        self.root.take(_real_lstat("/"))
         self.root.links = 1
-        if overlay:
-            self.root.real = "/"
-            self.root.take(_real_lstat("/"))
-            self.root.links = 1
         home = Directory(next(self._numbers), 0o755, self.uid, self.gid, clock())
         self._put(self.root, "sim", home)
-        self.cwd = home
-        if overlay:
-            found = self.place(_real_getcwd()).inode
-            self.cwd = found if isinstance(found, Directory) else home
+        found = self.place(_real_getcwd()).inode
+        self.cwd = found if isinstance(found, Directory) else home
         self._first_cwd = self.cwd
 
     # --- paths --------------------------------------------------------------------------------------
