@@ -20,8 +20,6 @@ cdef class BufferedStreamDriver(StreamDriver):
     @cython.locals(queue=list)
     cdef object _append(self, object item)
     cdef int _schedule_flush(self) except -1
-    @cython.locals(goal=cython.longlong)
-    cpdef Py_ssize_t write_some(self, object item) except -1
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)

@@ -69,11 +69,6 @@ class BufferedStreamDriver(StreamDriver):
             self._flush_scheduled = True
             self.scheduler._flush_soon(self.sink)
 
-    def write_some(self, item: Buffer) -> int:
-        goal = self.sent + self.unsent
-        self.flush()
-        return self._send_some(item) if self.sent == goal else 0  # nothing may follow while earlier bytes are unsent
-
     def _send_some(self, item: Buffer) -> int:
         """Send some of `item` now if nothing is unsent; return how many bytes were sent."""
         if self.unsent or self.sock is None:

@@ -41,6 +41,8 @@ cdef class CompletionDriver(BufferedStreamDriver):
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)
     cdef object _fill(self, object data, object lent)
     cpdef object write(self, object item, Py_ssize_t size)
+    @cython.locals(goal=cython.longlong)
+    cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
     cdef object _answer(self)
     cpdef object run_flush(self)

@@ -228,6 +228,11 @@ class CompletionDriver(BufferedStreamDriver):
         self.scheduler._unflushed += size
         self._schedule_flush()
 
+    def write_some(self, item: Buffer) -> int:
+        goal = self.sent + self.unsent
+        self.flush()
+        return self._send_some(item) if self.sent == goal else 0  # nothing may follow while earlier bytes are unsent
+
     def flush(self) -> None:
         if self.unsent == 0 or self._in_send:
             return

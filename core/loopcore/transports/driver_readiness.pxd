@@ -1,3 +1,5 @@
+cimport cython
+
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.accepted cimport close_socket, number_of
@@ -18,6 +20,8 @@ cdef class ReadinessDriver(BufferedStreamDriver):
     cdef object _run(self)
     cpdef object _on_readable(self)
     cpdef object write(self, object item, Py_ssize_t size)
+    @cython.locals(goal=cython.longlong)
+    cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
     cpdef object run_flush(self)
     cdef object _send(self)
