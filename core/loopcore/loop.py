@@ -2,8 +2,8 @@
 
 The hot methods (call_soon and its relatives, time, create_task, the tick) are the Scheduler's. The facade itself
 implements the life cycle: running, stopping, closing. Every other method is one line that delegates to a part. Each
-part gets the loop behind a Protocol of the few methods it uses, so a method that a program replaces
-(`loop.getaddrinfo = ...`) is used, as in asyncio.
+part gets the loop as asyncio's interface, or behind a Protocol of the few methods it uses, so a method that a program
+replaces (`loop.getaddrinfo = ...`) is used, as in asyncio.
 
 Signatures, errors and their texts are asyncio's; parameters that asyncio added later are accepted on every Python.
 
@@ -34,7 +34,7 @@ from loopcore.services.forking import AtForkState
 from loopcore.services.origins import CoroutineOrigins
 from loopcore.services.parts import close_parts, drop_parts, part, table_of_parts, table_of_transports
 from loopcore.services.signals import RUNS_LISTEN, Signals
-from loopcore.services.socket_future import SocketFuture
+from loopcore.services.socket_future import READING, WRITING, SocketFuture
 from loopcore.services.sockops import SockOps
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def endpoints_of(loop: "EventLoop") -> "Endpoints":
 def executors_of(loop: "EventLoop") -> "Executors":
     from loopcore.services.executor import Executors
 
-    return Executors(loop, loop._threads)
+    return Executors(loop, loop.probes, loop._threads)
 
 
 def resolver_of(loop: "EventLoop") -> "Resolver":
@@ -302,16 +302,16 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     # --- descriptors and sockets --------------------------------------------------------------------
 
     def add_reader(self, fd: "FileDescriptorLike", callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        self._sockops.add_reader(fd, callback, args)
+        self._sockops.add(fd, READING, callback, args)
 
     def remove_reader(self, fd: "FileDescriptorLike") -> bool:
-        return self._sockops.remove_reader(fd)
+        return self._sockops.remove(fd, READING)
 
     def add_writer(self, fd: "FileDescriptorLike", callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        self._sockops.add_writer(fd, callback, args)
+        self._sockops.add(fd, WRITING, callback, args)
 
     def remove_writer(self, fd: "FileDescriptorLike") -> bool:
-        return self._sockops.remove_writer(fd)
+        return self._sockops.remove(fd, WRITING)
 
     async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
         return await got if type(got := self._sockops.recv(sock, n)) is SocketFuture else got  # type: ignore[return-value]

@@ -52,8 +52,7 @@ class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
 
     def run(self, coro: Awaitable[T], *, context: Context | None = None) -> T:
         """Run `coro` until it is done and return its result. Accepts any awaitable, as asyncio does since 3.14."""
-        result: T = super().run(as_coroutine(coro), context=context)
-        return result
+        return super().run(as_coroutine(coro), context=context)
 
 
 def run(
@@ -74,8 +73,7 @@ def run(
         raise RuntimeError("loopcore.run() cannot be called from a running event loop")
     coroutine = as_coroutine(main)
     with Runner(backend=backend, debug=debug, plugins=plugins, loop_factory=loop_factory) as runner:
-        result: T = runner.run(coroutine)
-        return result
+        return runner.run(coroutine)
 
 
 def as_coroutine(main: Awaitable[T]) -> Coroutine[Any, Any, T]:

@@ -44,6 +44,20 @@ def test_time_is_the_clock_of_the_timers(loop: Loop) -> None:
     assert fired[0] >= deadline
 
 
+@pytest.mark.differs(
+    "EventLoop.time",
+    why="Timers are due by the loop's clock, also if a subclass or a mock replaces `time()`: give the loop another "
+    "clock, `EventLoop(clock=...)`.",
+)
+@pytest.mark.loopcore_only
+def test_a_replaced_time_is_not_the_clock_of_the_timers(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now - 1000.0)
+    handle = loop.call_later(0.0, loop.stop)
+    loop.run_forever()
+    assert handle.when() >= now
+
+
 @pytest.mark.parametrize(
     ("name", "when"),
     [

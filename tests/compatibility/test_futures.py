@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import io
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,21 @@ def test_a_future_is_made_for_a_loop(loop: Loop) -> None:
 async def test_a_future_is_made_for_the_loop_that_runs(loop: Loop) -> None:
     made: Loop = future_class(loop)().get_loop()
     assert made is loop
+
+
+@pytest.mark.differs(
+    "Future.result",
+    why="The traceback of an exception that a future raises ends in lines of loopcore, `kernel/future.py`; asyncio's "
+    "future, in C, adds none.",
+)
+@pytest.mark.loopcore_only
+async def test_the_traceback_of_a_failed_future_ends_in_loopcore(loop: Loop) -> None:
+    future = loop.create_future()
+    future.set_exception(ValueError())
+    with pytest.raises(ValueError) as caught:
+        await future
+    last = traceback.extract_tb(caught.value.__traceback__).pop()
+    assert last.filename.replace("\\", "/").endswith("loopcore/kernel/future.py")
 
 
 @pytest.mark.covers("Future.done", "Future.result", "Future.exception", "Future.cancelled", "Future.set_result")

@@ -5,6 +5,7 @@ import errno
 import logging
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,16 @@ async def test_a_family_alone_makes_an_unbound_endpoint() -> None:
         async with endpoint(DatagramRecorder(), family=socket.AF_INET) as transport:
             transport.sendto(b"x", peer.getsockname())
             assert await drain(peer, 1) == [b"x"]
+
+
+async def test_a_socket_that_has_a_transport_is_refused(loop: Loop, backend_name: str) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 12):
+        pytest.skip("asyncio does so since Python 3.12")
+    sock = udp_socket()
+    async with endpoint(DatagramRecorder(), sock=sock):
+        with pytest.raises(RuntimeError, match="^File descriptor <socket.socket fd=.*> is used by transport <"):
+            await loop.create_datagram_endpoint(DatagramRecorder, sock=sock)
+        assert sock.fileno() != -1  # refused, and not closed
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ("127.0.0.1",), ["127.0.0.1", 0], ("::1", 0, 0, 0)])

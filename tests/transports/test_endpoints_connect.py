@@ -191,6 +191,24 @@ async def test_a_unix_socket_is_a_stream_too(loop: asyncio.AbstractEventLoop) ->
         await close(protocol)
 
 
+@pytest.mark.parametrize("method", ["create_connection", "connect_accepted_socket"])
+async def test_a_socket_that_has_a_transport_is_refused(
+    loop: asyncio.AbstractEventLoop, backend_name: str, method: str
+) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 12):
+        pytest.skip("asyncio does so since Python 3.12")
+    ours, peer = socket.socketpair()
+    with peer:
+        transport, protocol = await loop.create_connection(Recorder, sock=ours)
+        with pytest.raises(RuntimeError, match="^File descriptor <socket.socket fd=.*> is used by transport <"):
+            await getattr(loop, method)(Recorder, sock=ours)
+        if backend_name == "asyncio" and sys.version_info >= (3, 14):
+            transport.abort()  # asyncio has closed its socket
+        assert (ours.fileno() == -1) == transport.is_closing()
+        transport.close()
+        await protocol.lost
+
+
 def test_a_socket_excludes_host_and_port(loop: asyncio.AbstractEventLoop) -> None:
     with socket.socket() as sock, pytest.raises(ValueError, match="can not be specified at the same time"):
         run(loop, loop.create_connection(Recorder, "127.0.0.1", 80, sock=sock))  # type: ignore[call-overload]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from tests.transports.recorder import Recorder, opened, receive, receive_all, run, settle, tcp_pair, unix_pair
+from tests.transports.recorder import Recorder, opened, receive, receive_all, run, settle, tcp_pair, unix_pair, waiting
 
 Loop = asyncio.AbstractEventLoop
 
@@ -114,6 +114,21 @@ async def test_the_empty_waiter_of_sendfile_waits_until_all_is_sent() -> None:
         transport._reset_empty_waiter()
         transport.write(b"end")
         assert await receive(peer, 3) == b"end"
+
+
+def test_what_was_written_is_sent_although_the_run_has_been_ended_by_an_exception(loop: Any) -> None:
+    async def write_and_exit() -> None:
+        transport.write(b"fatal")
+        raise SystemExit(3)
+
+    near, far = unix_pair()
+    with far:
+        transport, protocol = run(loop, loop.create_connection(Recorder, sock=near))
+        with pytest.raises(SystemExit):
+            loop.run_until_complete(write_and_exit())
+        assert waiting(far) == b"fatal"
+        transport.close()
+        run(loop, protocol.seen("lost"))
 
 
 @pytest.mark.differs(

@@ -1,6 +1,7 @@
 """subprocess_exec and subprocess_shell: what a protocol is told, and what its transport does."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.transports.process_support import ProcessRecorder, ended, grandchild, shell
-from tests.transports.recorder import run, settle
+from tests.transports.recorder import Handled, run, settle
 
 
 @pytest.mark.covers("EventLoop.subprocess_shell")
@@ -28,6 +29,33 @@ async def test_protocol_methods_are_called_in_order() -> None:
     for fd in (1, 2):
         of_pipe = [event[0] for event in protocol.events if event[0].startswith("pipe") and event[1] == fd]
         assert of_pipe == ["pipe", "pipe lost"]
+
+
+def wait_for_a_child() -> None:
+    with contextlib.suppress(ChildProcessError):  # the loop was faster
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+
+
+async def test_an_error_in_a_call_that_waited_for_the_pipes_is_reported_as_any_other(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(ProcessRecorder):
+        def process_exited(self) -> None:
+            raise ZeroDivisionError
+
+    async def late(*args: Any) -> Any:
+        await loop.run_in_executor(None, wait_for_a_child)
+        await settle(20)
+        return await connect(*args)
+
+    connect = loop.connect_read_pipe
+    monkeypatch.setattr(loop, "connect_read_pipe", late)
+    handled = Handled(loop)
+    transport, protocol = await loop.subprocess_exec(Failing, "true", stdin=None, stderr=None)
+    await ended(transport, protocol)
+    (message,) = handled.messages()
+    assert message.endswith(".process_exited()")
+    assert ")()" not in message
 
 
 @pytest.mark.loopcore_only

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopcore.services.literals import AddressInfo, HostName, Port
+from loopcore.services.transport_table import TransportTable
 
 if TYPE_CHECKING:
     from loopcore.endpoints.tls import TlsSettings
@@ -23,6 +24,9 @@ DatagramConnection: TypeAlias = tuple[asyncio.DatagramTransport, Any]
 
 class EndpointHost(Protocol):
     """The loop as the endpoints use it. They keep none of its methods, so a method that a program replaces is used."""
+
+    @property
+    def _transports(self) -> TransportTable: ...
 
     async def getaddrinfo(
         self,

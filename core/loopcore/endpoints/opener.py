@@ -26,6 +26,11 @@ def require_stream(sock: socket.socket) -> None:
         raise ValueError(f"A Stream Socket was expected, got {sock!r}")
 
 
+def require_free(host: EndpointHost, sock: socket.socket) -> None:
+    """Raise RuntimeError if `sock` has an open transport: both would receive, and close it for the other."""
+    host._transports.check_free(sock.fileno(), sock)
+
+
 class StreamOpener:
     """Makes transports, plain or with TLS, and waits until they are open. Thread: the loop's own."""
 
@@ -92,6 +97,7 @@ class StreamOpener:
     ) -> Connection:
         """Serve a connection that was accepted outside the loop. Parameters and errors are asyncio's."""
         require_stream(sock)
+        require_free(self._host, sock)
         tls = tls_settings(
             ssl,
             server_side=True,

@@ -56,7 +56,7 @@ class Operated:
 
     async def _open(self, path: str | bytes, mode: Mode, flags: int) -> Descriptor:
         operation = Open(_encode(path), mode.flags | flags, mode.permissions)
-        call = OpenCall(self._loop, "", self._completions, operation, False)
+        call = OpenCall(self._loop, "", self._completions, operation)
         try:
             descriptor: Descriptor = await call
         except OSError as exc:
@@ -126,7 +126,7 @@ class Operated:
     async def close(self, descriptor: Descriptor) -> None:
         operation = Close(descriptor.fd)
         try:
-            call = OperationCall(self._loop, "the closing of a file", self._completions, operation, True)
+            call = OperationCall(self._loop, "the closing of a file", self._completions, operation)
         except BaseException:  # the port is closed or broken, but the file must not stay open
             descriptor.close_now()
             raise
@@ -134,7 +134,7 @@ class Operated:
         await call
 
     def _call(self, used: Descriptor | None, purpose: str, operation: Operation) -> OperationCall:
-        call = OperationCall(self._loop, purpose, self._completions, operation, False)
+        call = OperationCall(self._loop, purpose, self._completions, operation)
         call.hold(used)
         return call
 

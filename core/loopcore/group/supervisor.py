@@ -437,8 +437,7 @@ class Supervisor:
     async def _stats_of(self, host: Host, timeout: float) -> MemberStats:
         if host.began.is_set() and not host.ended.is_set():
             try:
-                stats: MemberStats = await asyncio.wait_for(asyncio.wrap_future(host.order("stats")), timeout)
-                return stats
+                return await asyncio.wait_for(asyncio.wrap_future(host.order("stats")), timeout)
             except (TimeoutError, GroupError, asyncio.CancelledError, concurrent.futures.CancelledError):
                 pass
         busy, connections, accepted, given, taken = self._table.figures(host.index)

@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from loopcore.log import logger
 
 if TYPE_CHECKING:
-    from loopcore.kernel.handle import HandleOwner
-
-    class Reported(Protocol):
-        """A future or a task, as the reports of its end read it."""
-
-        @property
-        def _loop(self) -> HandleOwner: ...
-
-        @property
-        def _exception(self) -> BaseException | None: ...
-
-        @property
-        def _source_traceback(self) -> traceback.StackSummary | None: ...
-
+    from loopcore.kernel.future import Future
+    from loopcore.kernel.visible import Task
 
 FaultContext: TypeAlias = dict[str, Any]
 ExceptionHandler: TypeAlias = Callable[[Any, FaultContext], object]
@@ -125,18 +113,18 @@ class Faults:
             logger.exception(failure)
 
 
-def report_unseen(future: "Reported") -> None:
+def report_unseen(future: "Future | Task") -> None:
     """Report the exception of a future that is destroyed without its exception having been retrieved."""
     message = f"{type(future).__name__} exception was never retrieved"
     _report_end(future, {"message": message, "exception": future._exception, "future": future})
 
 
-def report_destroyed(task: "Reported") -> None:
+def report_destroyed(task: "Future | Task") -> None:
     """Report a task that is destroyed before its coroutine has ended."""
     _report_end(task, {"task": task, "message": "Task was destroyed but it is pending!"})
 
 
-def _report_end(future: "Reported", context: FaultContext) -> None:
+def _report_end(future: "Future | Task", context: FaultContext) -> None:
     if future._source_traceback:
         context["source_traceback"] = future._source_traceback
     future._loop.call_exception_handler(context)

@@ -71,9 +71,8 @@ cdef class CallbackSampler(Observer):
     cdef object _tick_ends(self)
     cdef object _time(self, bint on)
     cpdef object close(self)
-    cdef object _stamp(self, Runnable runnable, int source)
-    cdef object _stamp_posted(self, Runnable runnable)
-    cdef int _add_stamp(self, Runnable runnable, long long now, int source) except -1
+    @cython.locals(now=cython.longlong)
+    cdef object _stamp(self, Runnable runnable, int source, bint timed)
     @cython.locals(stamped=tuple, now=cython.longlong, histogram=Histogram)
     cdef object _begin(self, Runnable runnable, int source)
     @cython.locals(ran_ns=cython.longlong, began_at=cython.longlong, histogram=Histogram, source=int)

@@ -18,7 +18,7 @@ on a loop whose own clock is simulated, except the lateness of timers.
 """
 
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loopcore.errors import UsageError
 from loopcore.hooks import observer as events
@@ -37,6 +37,9 @@ if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns
 else:
     from loopcore._native.interpreter import identity, monotonic_ns
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
 
 WINDOW_RUNS = 16
 """Callbacks that a window times, and callbacks that it stamps, at most."""
@@ -57,21 +60,6 @@ _BEGINS, _ENDS, _QUEUED, _POSTED = events.BEGINS, events.ENDS, events.QUEUED, ev
 _ALWAYS = events.WAIT_BEGINS | events.WAIT_ENDS | events.DUE
 _IN_WINDOW = events.TICK_BEGINS | events.TICK_ENDS | events.QUEUED | events.POSTED
 _TIMING = events.BEGINS | events.ENDS
-
-
-class Measured(Protocol):
-    """The loop that a sampler measures."""
-
-    slow_callback_duration: float
-
-    def _note_observers(self) -> None:
-        """Adopt what the sampler wants now."""
-
-    def _note_slow(self, runnable: Runnable, seconds: float) -> None:
-        """Report a slow callback."""
-
-    def _stop_measuring(self, sampler: "CallbackSampler") -> None:
-        """Measure no more with `sampler`."""
 
 
 class Measurements(NamedTuple):
@@ -130,9 +118,9 @@ class CallbackSampler(Observer):
         "_fixed_at",
     )
 
-    def __init__(self, loop: Measured) -> None:
+    def __init__(self, loop: "Scheduler") -> None:
         Observer.__init__(self, _ALWAYS)
-        self._loop: Measured = loop
+        self._loop: Scheduler = loop
         self.window_ns: int = 0
         """Nanoseconds from the beginning of one window to that of the next; with 0 the window does not end."""
         self.running: bool = False
@@ -178,7 +166,7 @@ class CallbackSampler(Observer):
         elif event == _ENDS:
             self._end(what)
         elif event == _QUEUED:
-            self._stamp(what, number)
+            self._stamp(what, number, number != _THREADSAFE)
         elif event == _WAIT_BEGINS:
             self._wait_begins(number != 0)
         elif event == _WAIT_ENDS:
@@ -190,7 +178,7 @@ class CallbackSampler(Observer):
         elif event == _TICK_ENDS:
             self._tick_ends()
         elif event == _POSTED:
-            self._stamp_posted(what)
+            self._stamp(what, _THREADSAFE, True)
 
     def _want(self) -> None:
         self.wants = _ALWAYS | (_IN_WINDOW if self.is_open else 0) | (_TIMING if self.is_timing else 0)
@@ -287,17 +275,12 @@ class CallbackSampler(Observer):
         self._outer.clear()
         self._want()
 
-    def _stamp(self, runnable: Runnable, source: int) -> None:
+    def _stamp(self, runnable: Runnable, source: int, timed: bool) -> None:
         # An existing stamp is kept. A callback of another thread may have been posted when posts were not stamped: its
         # time is unknown. Phase callbacks are in no queue, and may be cancelled without ever having run.
-        if self._stamping and source != _PHASE and identity(runnable) not in self._stamps:
-            self._add_stamp(runnable, 0 if source == _THREADSAFE else monotonic_ns(), source)
-
-    def _stamp_posted(self, runnable: Runnable) -> None:
-        if self._stamping and identity(runnable) not in self._stamps:
-            self._add_stamp(runnable, monotonic_ns(), _THREADSAFE)
-
-    def _add_stamp(self, runnable: Runnable, now: int, source: int) -> None:
+        if not self._stamping or source == _PHASE or identity(runnable) in self._stamps:
+            return
+        now = monotonic_ns() if timed else 0
         if self.window_ns > 0:
             self._stamps_left -= 1
             if self._stamps_left <= 0:

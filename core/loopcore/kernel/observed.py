@@ -151,9 +151,8 @@ def begin_tick_observed(loop: "Scheduler") -> None:
     """Run the phases before the wait."""
     if loop._slow_path_flags & _WATCHING_TICKS:
         loop.probes.fire("loopcore_tick_begin", loop)
-    if loop._slow_path_flags & _WATCHING_TICKS or loop._has_phase_callbacks:
-        _run_phase(loop, _IDLE)
-        _run_phase(loop, _PREPARE)
+    _run_phase(loop, _IDLE, loop._source, loop._has_phase_callbacks)
+    _run_phase(loop, _PREPARE, loop._source, loop._has_phase_callbacks)
 
 
 def run_phases_observed(loop: "Scheduler") -> None:
@@ -162,14 +161,11 @@ def run_phases_observed(loop: "Scheduler") -> None:
     if loop._observers.wants & _TICK_BEGINS:
         loop._observers.report(_TICK_BEGINS, None, 0)
     try:
-        if loop._slow_path_flags & _WATCHING_TICKS or loop._policy is not None:
-            _run_phase_from(loop, _PENDING, _READY)
-            _run_phase_from(loop, _IO, _SOURCE_OF_IO)
-            _run_phase_from(loop, _CHECK, _IMMEDIATE)
-            _run_phase_from(loop, _TIMERS, _TIMER)
-            _run_phase_from(loop, _CLOSE, _FLUSH)
-        else:
-            _run_phases_at_work(loop)
+        _run_phase(loop, _PENDING, _READY, True)
+        _run_phase(loop, _IO, _SOURCE_OF_IO, loop._events is not _NO_EVENTS)
+        _run_phase(loop, _CHECK, _IMMEDIATE, bool(loop._immediates) or loop._has_phase_callbacks)
+        _run_phase(loop, _TIMERS, _TIMER, bool(loop._due))
+        _run_phase(loop, _CLOSE, _FLUSH, loop._flushes._count > 0 or bool(loop._closing))
     finally:
         loop._source = outer_source
         if loop._observers.wants & _TICK_ENDS:
@@ -178,37 +174,14 @@ def run_phases_observed(loop: "Scheduler") -> None:
             loop.probes.fire("loopcore_tick_end", loop)
 
 
-def _run_phases_at_work(loop: "Scheduler") -> None:
-    """Run the phases that have work to do, as `run_phases` does, each with the source of its callbacks."""
-    loop._source = _READY
-    run_pending(loop)
-    if loop._events is not _NO_EVENTS:
-        loop._source = _SOURCE_OF_IO
-        run_io(loop)
-    if loop._immediates or loop._has_phase_callbacks:
-        loop._source = _IMMEDIATE
-        run_check(loop)
-    if loop._due:
-        loop._source = _TIMER
-        run_timers(loop)
-    if loop._flushes._count:
-        loop._source = _FLUSH
-        run_flushes(loop)
-    if loop._closing:
-        run_closing(loop)
-
-
-def _run_phase_from(loop: "Scheduler", phase: str, source: int) -> None:
+def _run_phase(loop: "Scheduler", phase: str, source: int, has_work: bool) -> None:
+    """Run a phase if it has work, as `run_phases` does, with the source of its callbacks; all are run between hooks."""
     loop._source = source
-    _run_phase(loop, phase)
-
-
-def _run_phase(loop: "Scheduler", phase: str) -> None:
-    if not loop._slow_path_flags & _WATCHING_TICKS:
+    if loop._slow_path_flags & _WATCHING_TICKS:
+        loop.probes.fire("loopcore_phase_begin", loop, phase)
+        loop.probes.fire("loopcore_phase_end", loop, phase, _run_work_of(loop, phase))
+    elif has_work:
         _run_work_of(loop, phase)
-        return
-    loop.probes.fire("loopcore_phase_begin", loop, phase)
-    loop.probes.fire("loopcore_phase_end", loop, phase, _run_work_of(loop, phase))
 
 
 def _run_work_of(loop: "Scheduler", phase: str) -> int:

@@ -38,8 +38,8 @@ class Probes:
     observer_makers: "Calls" = ()
     """The implementations of `loopcore_make_observer`."""
 
-    def __init__(self) -> None:
-        self._loop: Callable[[], Scheduler | None] = _no_loop
+    def __init__(self, loop: "Scheduler") -> None:
+        self.belong_to(loop)
         self.failures: dict[str, int] = {}
         """How often each plugin (by name) was removed because it raised."""
         self._lock = threading.RLock()
@@ -51,12 +51,12 @@ class Probes:
 
     @property
     def loop(self) -> "Scheduler | None":
-        """The loop that owns these probes, notified when the set of plugins changes; None before there is one."""
+        """The loop that owns these probes, notified when the set of plugins changes; None once it is freed."""
         return self._loop()
 
     def belong_to(self, loop: "Scheduler") -> None:
         """Become the probes of `loop`. The reference is weak, because the loop refers to its probes."""
-        self._loop = weakref.ref(loop)
+        self._loop: Callable[[], Scheduler | None] = weakref.ref(loop)
 
     def register(self, plugin: object, name: str | None = None) -> str:
         """Add a plugin, also while the loop runs; return its name, by default its `__name__` or its class's.
@@ -197,7 +197,3 @@ def as_timeout(value: Any) -> float:
     if not timeout >= 0.0:
         raise UsageError(f"a timeout is a number of seconds, 0 or more, not {value!r}")
     return timeout
-
-
-def _no_loop() -> None:
-    """The reference to the loop while there is none."""

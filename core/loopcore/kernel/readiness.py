@@ -18,13 +18,16 @@ docs/adr/0008-readiness-closing-and-reentrant-calls.md
 """
 
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.ports.interest import READ, WRITE
 
 if TYPE_CHECKING:
     from _typeshed import HasFileno
+
+    from loopcore.kernel.completions import Polls
+    from loopcore.ports.readiness import ReadinessBackend
 
 SWEEPS_KEPT: Final = 5
 """How many sweeps a registration is kept for. A woken task resumes it in the next tick; a task that awaits
@@ -34,19 +37,6 @@ _READ, _WRITE = READ, WRITE
 
 _KEPT = 1
 _DRAINED = 2
-
-
-class Registrar(Protocol):
-    """The backend as the table uses it: a ReadinessBackend, or the Polls of a completion port.
-
-    Only Polls know an interest of 0.
-    """
-
-    def register(self, fd: int, interest: int) -> None: ...
-
-    def modify(self, fd: int, interest: int) -> None: ...
-
-    def unregister(self, fd: int) -> None: ...
 
 
 class Registration:
@@ -73,7 +63,7 @@ class Readiness:
 
     __slots__ = ("tick", "changed", "keeps", "parks", "_backend", "_table", "_kept", "_sweeps")
 
-    def __init__(self, backend: Registrar) -> None:
+    def __init__(self, backend: "ReadinessBackend | Polls") -> None:
         self.tick: int = 0
         """Number of the current tick, incremented when its wait returns; maintained by the poller."""
         self.changed: bool = False
@@ -82,7 +72,8 @@ class Readiness:
         """Whether `keep_reader` keeps registrations; otherwise it does the same as `clear_reader`."""
         self.parks: bool = False
         """Whether the interest is set to 0 while a registration is kept."""
-        self._backend: Registrar = backend
+        self._backend: ReadinessBackend | Polls = backend
+        """Only Polls know an interest of 0."""
         self._table: dict[int, Registration] = {}
         self._kept: list[int] = []
         """Descriptors that may have a kept registration; one may occur twice, or may not have one any more."""
@@ -217,7 +208,7 @@ class Readiness:
         """Forget all entries without calling the backend, which is being closed."""
         self._table.clear()
 
-    def use(self, backend: Registrar) -> None:
+    def use(self, backend: "ReadinessBackend") -> None:
         """Use `backend` from now on; the previous one is closed."""
         self._backend = backend
 

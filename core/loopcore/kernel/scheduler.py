@@ -103,20 +103,13 @@ class Scheduler:
         "__weakref__",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        backend: Backend,
-        *,
-        clock: Clock | None = None,
-        probes: Probes | None = None,
-        tasks: ClassTasks | None = None,
-    ) -> None:
+    def __init__(self, backend: Backend, *, clock: Clock | None = None, tasks: ClassTasks | None = None) -> None:
         self._ready: ReadyQueue = ReadyQueue()
         self._timers: TimerHeap = TimerHeap()
         self._inbox: Inbox = Inbox(backend.wake)
         self._microtasks: MicrotaskQueues = MicrotaskQueues(MICROTASK_BUDGET)
         self._phase_callbacks: PhaseCallbacks = PhaseCallbacks()
-        self.probes: Probes = Probes() if probes is None else probes
+        self.probes: Probes = Probes(self)
         """The plugins of the loop: `register`, `unregister`, `plugins`, `reorder`."""
         self._stats: LoopStats = LoopStats()
         self._clock: LoopClock = LoopClock(clock_of(backend) if clock is None else clock)
@@ -162,9 +155,6 @@ class Scheduler:
         self._source: int = _READY
         self._current_handle: object = None
         """The callback that runs now, while it is observed. Debug mode's reports say where it was created."""
-        self.probes.belong_to(self)
-        if probes is not None and probes.plugins():
-            self._note_plugins()
 
     def __cinit__(self) -> None:
         # Only called compiled, where attributes are C's: a loop whose `__init__` never ran counts as closed. The parts
@@ -550,8 +540,12 @@ class Scheduler:
             if self._completions is not None:
                 self._completions.begin()
         except BaseException:
-            if self._completions is not None:
-                self._completions.begin_after_error(self.call_exception_handler)
+            try:
+                if len(self._flushes):
+                    run_flushes(self)  # asyncio has sent at once what was written
+            finally:
+                if self._completions is not None:
+                    self._completions.begin_after_error(self.call_exception_handler)
             raise
         finally:
             self._stopping = False

@@ -103,11 +103,11 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     def done(self) -> bool:
         """Return whether the coroutine has ended."""
-        return bool(self._step._status != _PENDING)
+        return self._step._status != _PENDING
 
     def cancelled(self) -> bool:
         """Return whether the task was cancelled, and has not refused it."""
-        return bool(self._step._status == _CANCELLED)
+        return self._step._status == _CANCELLED
 
     def result(self) -> Any:
         """Return the result, or raise the exception.
@@ -118,8 +118,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     def exception(self) -> BaseException | None:
         """Return the exception, or None if there is a result. Raises as `result` does."""
-        error: BaseException | None = self._step.exception()
-        return error
+        return self._step.exception()
 
     def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
         """Call `fn(self)` through the loop once the task is done; soon if it is done now."""
@@ -130,8 +129,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
         """Remove every registration of `fn`; return how many there were."""
-        removed: int = self._step.remove_done_callback(fn)
-        return removed
+        return self._step.remove_done_callback(fn)
 
     # What a task has
 
@@ -140,17 +138,15 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
         False if the task is done already. The coroutine may clean up, or refuse.
         """
-        return bool(self._step.cancel(msg))
+        return self._step.cancel(msg)
 
     def cancelling(self) -> int:
         """Return how many requests to cancel have not been undone by `uncancel`."""
-        requests: int = self._step.cancelling()
-        return requests
+        return self._step.cancelling()
 
     def uncancel(self) -> int:
         """Undo one request to cancel; return how many are left (asyncio.timeout and TaskGroup do this)."""
-        requests: int = self._step.uncancel()
-        return requests
+        return self._step.uncancel()
 
     def get_coro(self) -> Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None:
         """Return the coroutine, or None if an eager task has finished it."""
@@ -168,8 +164,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     @property
     def _state(self) -> str:
-        state: str = self._step._state
-        return state
+        return self._step._state
 
     @property
     def _result(self) -> Any:
@@ -177,8 +172,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     @property
     def _exception(self) -> BaseException | None:
-        error: BaseException | None = self._step._exception
-        return error
+        return self._step._exception
 
     @property
     def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
@@ -191,12 +185,11 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     @property
     def _must_cancel(self) -> bool:
-        return bool(self._step._must_cancel)
+        return self._step._must_cancel
 
     @property
     def _num_cancels_requested(self) -> int:
-        requests: int = self._step._num_cancels_requested
-        return requests
+        return self._step._num_cancels_requested
 
     @property
     def _source_traceback(self) -> "StackSummary | None":
@@ -212,7 +205,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     @property
     def _asyncio_future_blocking(self) -> bool:
-        return bool(self._step._asyncio_future_blocking)
+        return self._step._asyncio_future_blocking
 
     @_asyncio_future_blocking.setter
     def _asyncio_future_blocking(self, value: bool) -> None:
@@ -220,7 +213,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     @property
     def _log_traceback(self) -> bool:
-        return bool(self._step._log_traceback)
+        return self._step._log_traceback
 
     @_log_traceback.setter
     def _log_traceback(self, value: bool) -> None:
@@ -228,15 +221,14 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     @property
     def _log_destroy_pending(self) -> bool:
-        return bool(self._step._log_destroy_pending)
+        return self._step._log_destroy_pending
 
     @_log_destroy_pending.setter
     def _log_destroy_pending(self, value: bool) -> None:
         self._step._log_destroy_pending = value
 
     def _make_cancelled_error(self) -> BaseException:
-        error: BaseException = self._step._make_cancelled_error()
-        return error
+        return self._step._make_cancelled_error()
 
     # Waiting for it, and its end
 

@@ -120,9 +120,6 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     Errors begin with `asked`, the words in which the user gave `spec`.
     """
     spec, asked = _wish(spec, asked)
-    is_list = "," in spec
-    if not is_list and (before := _chosen_before(spec, asked)) is not None:
-        return before
     choices = BACKENDS.choices  # before any lookup: a change to the catalogue meanwhile discards the choice made here
     candidates = _candidates(spec, asked)
     refusals: list[tuple[str, LoopcoreError]] = []
@@ -138,7 +135,7 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
             reason = _reason(asked, [*candidates] if own else [], refusals)
             refusals.clear()  # their tracebacks refer to this frame, and through it to the caller's loop
             choice = Choice(name, factory, reason, str(declaration), declaration.own)
-            if not is_list:  # each backend of a list may have a setting to reject
+            if "," not in spec:  # each backend of a list may have a setting to reject
                 choices[spec, asked] = choice
             return choice
     raise _refusal(asked, refusals)
@@ -289,15 +286,6 @@ def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
         return spec, asked or f"backend={spec!r}"
     spec = read(BACKEND_VARIABLE)
     return (spec, f"{BACKEND_VARIABLE}={spec}") if spec else (AUTO, AUTO)
-
-
-def _chosen_before(spec: str, asked: str) -> Choice | None:
-    """Return the choice made for `spec` the last time, if it can still run here. The platform has not changed since."""
-    choice: Choice | None = BACKENDS.choices.get((spec, asked))
-    try:
-        return choice if choice is not None and choice.factory.probe().available else None
-    except Exception:
-        return None  # the caller tries all candidates and reports the error
 
 
 def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:

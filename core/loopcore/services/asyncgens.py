@@ -8,20 +8,8 @@ import asyncio
 import sys
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any, Protocol
-
-
-class AsyncgenHost(Protocol):
-    """The loop as this module uses it."""
-
-    def create_task(self, coro: Coroutine[Any, Any, Any]) -> object: ...
-
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None: ...
-
-    def is_closed(self) -> bool: ...
+from collections.abc import AsyncGenerator
+from typing import Any
 
 
 class AsyncGenerators:
@@ -29,7 +17,7 @@ class AsyncGenerators:
 
     __slots__ = ("_alive", "_host", "_previous_hooks", "_shutdown_called")
 
-    def __init__(self, host: AsyncgenHost) -> None:
+    def __init__(self, host: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._alive: weakref.WeakSet[AsyncGenerator[Any, Any]] | None = None  # until the first generator
         self._previous_hooks: sys._asyncgen_hooks | None = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.future import Future
-from loopcore.ports.operations import Operation
+from loopcore.ports.operations import CLOSE, Operation
 
 if TYPE_CHECKING:
     import asyncio
@@ -88,7 +88,7 @@ class Call(Future):
 class OperationCall(Call):
     """A call that a completion port executes; the target of its operation."""
 
-    __slots__ = ("_certain", "_completions", "_operation")
+    __slots__ = ("_completions", "_operation")
 
     def __init__(
         self,
@@ -96,12 +96,10 @@ class OperationCall(Call):
         purpose: str,
         completions: Completions,
         operation: Operation,
-        certain: bool,
     ) -> None:
         Call.__init__(self, loop, purpose)
         self._completions = completions
         self._operation = operation
-        self._certain = certain
         operation.target = self
         try:
             completions.submit(operation)
@@ -121,5 +119,5 @@ class OperationCall(Call):
         return result
 
     def _call_off(self) -> None:
-        if not self._certain:
+        if self._operation.code != CLOSE:  # which must happen
             self._completions.cancel(self._operation)

@@ -11,7 +11,7 @@ import concurrent.futures
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as PoolFuture
-from typing import Any, Protocol
+from typing import Any
 
 _CONVERTED: dict[type[BaseException], type[BaseException]] = {
     CancelledError: asyncio.CancelledError,
@@ -20,25 +20,18 @@ _CONVERTED: dict[type[BaseException], type[BaseException]] = {
 """Exceptions of pools for which asyncio has a class of the same name."""
 
 
-class DeliveryHost(Protocol):
-    """The loop as this module uses it."""
-
-    def create_future(self) -> asyncio.Future[Any]: ...
-
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
-
-    def is_closed(self) -> bool: ...
-
-
 class Delivery:
     """The delivery of one job's outcome; made by `wrap_pool_future`."""
 
     __slots__ = ("_host", "_source", "_destination", "_jobs")
 
     def __init__(
-        self, host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Callable[..., Any]] | None"
+        self,
+        host: asyncio.AbstractEventLoop,
+        source: "PoolFuture[Any]",
+        jobs: "dict[PoolFuture[Any], Callable[..., Any]] | None",
     ) -> None:
-        self._host: DeliveryHost = host
+        self._host: asyncio.AbstractEventLoop = host
         # None once the outcome is on its way: the source keeps its callbacks, and so this object.
         self._source: PoolFuture[Any] | None = source
         self._destination: asyncio.Future[Any] = host.create_future()
@@ -82,7 +75,7 @@ class Delivery:
 
 
 def wrap_pool_future(
-    host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Callable[..., Any]] | None"
+    host: asyncio.AbstractEventLoop, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Callable[..., Any]] | None"
 ) -> "asyncio.Future[Any]":
     """Return a future of `host` that gets the outcome of `source`; `source` is then removed from `jobs`, if given."""
     delivery = Delivery(host, source, jobs)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures import Future as PoolFuture
 from time import perf_counter_ns
-from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.kernel.handle import check_callback
 from loopcore.kernel.probes import Probes
@@ -33,20 +33,6 @@ def _is_of_interpreters(executor: Executor) -> bool:
     """Return whether this pool (Python 3.14) accepts only what can be sent to another interpreter."""
     module = sys.modules.get("concurrent.futures.interpreter")  # not imported, as that takes 5 ms
     return module is not None and isinstance(executor, module.InterpreterPoolExecutor)
-
-
-class ExecutorHost(Protocol):
-    """The loop as this module uses it."""
-
-    probes: Probes
-
-    def create_future(self) -> asyncio.Future[Any]: ...
-
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
-
-    def is_closed(self) -> bool: ...
-
-    def get_debug(self) -> bool: ...
 
 
 class Job:
@@ -67,7 +53,9 @@ class Job:
         "thread_id",
     )
 
-    def __init__(self, loop: "ExecutorHost", probes: Probes, pool: str, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, probes: Probes, pool: str, function: Callable[..., Any]
+    ) -> None:
         self._loop = loop
         self._probes = probes
         self.pool = pool
@@ -121,11 +109,12 @@ class Executors:
     Thread: the loop's own, except for the shutdown, which waits in a separate thread.
     """
 
-    __slots__ = ("_default", "_host", "_jobs", "_resolver", "_shutdown_called", "_threads")
+    __slots__ = ("_default", "_host", "_jobs", "_probes", "_resolver", "_shutdown_called", "_threads")
 
-    def __init__(self, host: ExecutorHost, threads: int | None = None) -> None:
+    def __init__(self, host: asyncio.AbstractEventLoop, probes: Probes, threads: int | None) -> None:
         """`threads` is the maximum number of threads in each of the loop's own pools; None for asyncio's default."""
         self._host = host
+        self._probes = probes
         self._threads = threads
         self._default: ThreadPoolExecutor | None = None
         self._resolver: ThreadPoolExecutor | None = None
@@ -140,7 +129,7 @@ class Executors:
         if self._host.get_debug():
             check_callback(func, "run_in_executor")
         chosen = self._own_executor(func) if executor is None else executor
-        job = self._submit(chosen, func, args) if self._host.probes.watching_jobs else chosen.submit(func, *args)
+        job = self._submit(chosen, func, args) if self._probes.watching_jobs else chosen.submit(func, *args)
         if not isinstance(job, PoolFuture):
             return asyncio.wrap_future(job, loop=self._host)  # an asyncio future, or an error
         if executor is None:
@@ -150,7 +139,7 @@ class Executors:
     def _submit(self, executor: Executor, func: Callable[..., T], args: tuple[Any, ...]) -> "PoolFuture[T]":
         names = {id(self._default): "default", id(self._resolver): "resolver"}
         pool = names.get(id(executor)) or repr(executor)
-        job = Job(self._host, self._host.probes, pool, func)
+        job = Job(self._host, self._probes, pool, func)
         # A job that does not run in this interpreter's threads cannot get this record.
         within = isinstance(executor, ThreadPoolExecutor) and not _is_of_interpreters(executor)
         try:
@@ -180,12 +169,13 @@ class Executors:
         executors = [executor for executor in (self._default, self._resolver) if executor is not None]
         if not executors:
             return
-        joined = self._host.create_future()
-        thread = threading.Thread(target=self._join, args=(executors, joined), name=f"{THREAD_PREFIX}_shutdown")
+        joined: PoolFuture[None] = PoolFuture()
+        joined.set_running_or_notify_cancel()  # a timeout does not cancel it
+        thread = threading.Thread(target=_join, args=(executors, joined), name=f"{THREAD_PREFIX}_shutdown")
         thread.start()
         try:
             async with asyncio.timeout(timeout):
-                await joined
+                await wrap_pool_future(self._host, joined, None)
         except TimeoutError:
             late = ", ".join(_name_of(func) for func in self.unfinished())
             warnings.warn(
@@ -222,22 +212,6 @@ class Executors:
             self._default = ThreadPoolExecutor(self._threads, thread_name_prefix=THREAD_PREFIX)
         return self._default
 
-    def _join(self, executors: list[ThreadPoolExecutor], joined: "asyncio.Future[None]") -> None:
-        try:
-            for executor in executors:
-                executor.shutdown(wait=True)
-            error = None
-        except Exception as exc:
-            error = exc
-        if self._host.is_closed():
-            return
-        try:
-            self._host.call_soon_threadsafe(_settle, joined, error)
-        except RuntimeError:
-            # The loop was closed between the check and the call: the future has no waiters any more.
-            if not self._host.is_closed():
-                raise
-
 
 def _is_look_up(func: Callable[..., Any]) -> bool:
     wrapped = getattr(func, "__wrapped__", func)  # in debug mode the resolver wraps it, to time it
@@ -249,10 +223,11 @@ def _name_of(func: Callable[..., Any]) -> str:
     return f"{getattr(func, '__module__', None)}.{name}" if name is not None else repr(func)
 
 
-def _settle(joined: "asyncio.Future[None]", error: Exception | None) -> None:
-    if joined.cancelled():
-        return
-    if error is None:
-        joined.set_result(None)
+def _join(executors: list[ThreadPoolExecutor], joined: "PoolFuture[None]") -> None:
+    try:
+        for executor in executors:
+            executor.shutdown(wait=True)
+    except Exception as exc:
+        joined.set_exception(exc)
     else:
-        joined.set_exception(error)
+        joined.set_result(None)

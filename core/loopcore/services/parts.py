@@ -108,8 +108,7 @@ def table_of_parts(loop: "HasParts") -> dict[str, Any]:
     # In this order: a `hasattr` of an empty slot takes longer than any other step of creating a loop.
     if not _any_early or hasattr(loop, "_threads") or not hasattr(loop, "_parts"):
         return {}
-    parts: dict[str, Any] = loop._parts
-    return parts
+    return loop._parts
 
 
 def close_parts(loop: "HasParts") -> None:

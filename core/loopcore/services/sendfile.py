@@ -173,7 +173,7 @@ class PartCall(OperationCall):
     __slots__ = ("loss",)
 
     def __init__(self, loop: Any, port: Completions, operation: SendFile) -> None:
-        OperationCall.__init__(self, loop, "", port, operation, False)
+        OperationCall.__init__(self, loop, "", port, operation)
         self.loss: BaseException | None = None
         """The exception with which the connection was lost, if that came first."""
 

@@ -20,11 +20,9 @@ cdef class SockOps:
     cdef TransportTable _transports
 
     cdef SocketFuture _read_later(self, int kind, object sock, object argument)
-    cdef object _add(self, object fd, int direction, object callback, object args)
-    cdef object _remove(self, object fd, int direction)
+    cpdef object add(self, object fd, int direction, object callback, object args)
+    cpdef object remove(self, object fd, int direction)
     cdef object _watch(self, object fd, int direction, Runnable runnable)
-    cdef object _check_free(self, object number, object fd)
-    cdef object _check_closed(self)
     cpdef object check_socket(self, object sock)
 
 

@@ -100,30 +100,16 @@ class SockOps:
 
     # --- watching -----------------------------------------------------------------------------------
 
-    def add_reader(self, fd: FileDescriptorLike, callback: Callback, args: tuple[Any, ...]) -> None:
-        """Call `callback(*args)` whenever `fd` is readable, in place of the previous callback."""
-        self._add(fd, READING, callback, args)
-
-    def add_writer(self, fd: FileDescriptorLike, callback: Callback, args: tuple[Any, ...]) -> None:
-        """Call `callback(*args)` whenever `fd` is writable, in place of the previous callback."""
-        self._add(fd, WRITING, callback, args)
-
-    def remove_reader(self, fd: FileDescriptorLike) -> bool:
-        """Stop watching `fd` for reading; return whether it was watched."""
-        return self._remove(fd, READING)
-
-    def remove_writer(self, fd: FileDescriptorLike) -> bool:
-        """Stop watching `fd` for writing; return whether it was watched."""
-        return self._remove(fd, WRITING)
-
-    def _add(self, fd: FileDescriptorLike, direction: int, callback: Callback, args: tuple[Any, ...]) -> None:
+    def add(self, fd: FileDescriptorLike, direction: int, callback: Callback, args: tuple[Any, ...]) -> None:
+        """Call `callback(*args)` whenever `fd` is ready in this direction, in place of the previous callback."""
         number = self._free_descriptor(fd)
-        self._check_closed()
+        self._loop._check_closed()
         self._watch(number, direction, Handle(callback, args, self._loop, None))
         if number is not fd:
             self._readiness.note_fileobj(number, fd)
 
-    def _remove(self, fd: FileDescriptorLike, direction: int) -> bool:
+    def remove(self, fd: FileDescriptorLike, direction: int) -> bool:
+        """Stop watching `fd` in this direction; return whether it was watched."""
         table = self._readiness
         try:
             number = self._free_descriptor(fd)
@@ -150,17 +136,8 @@ class SockOps:
     def _free_descriptor(self, fd: FileDescriptorLike) -> int:
         """Return the number of `fd`; raise RuntimeError if a transport owns it."""
         number = descriptor_of(fd)
-        self._check_free(number, fd)
+        self._transports.check_free(number, fd)
         return number
-
-    def _check_free(self, number: int, fd: FileDescriptorLike) -> None:
-        transport = self._transports.get(number)
-        if transport is not None and not transport.is_closing():
-            raise RuntimeError(f"File descriptor {fd!r} is used by transport {transport!r}")
-
-    def _check_closed(self) -> None:
-        if self._host.is_closed():
-            raise RuntimeError("Event loop is closed")
 
     # --- operations ---------------------------------------------------------------------------------
 
@@ -194,8 +171,8 @@ class SockOps:
 
     def _read_later(self, kind: int, sock: socket.socket, argument: Any) -> SocketFuture:
         fd = sock.fileno()
-        self._check_free(fd, fd)
-        self._check_closed()
+        self._transports.check_free(fd, fd)
+        self._loop._check_closed()
         future = begin(self._sweeper, fd, _READING, kind, sock, argument)
         if not self._readiness.resume_reader(fd, sock, future):
             self._watch(fd, _READING, future)
@@ -274,9 +251,9 @@ class SockOps:
         await self._until(sock, WRITING, lambda: _finish_connect(sock, address))
 
     async def _connect_by_port(self, sock: socket.socket, address: Any, completions: Completions) -> None:
-        self._check_closed()
+        self._loop._check_closed()
         fd = self._free_descriptor(sock.fileno())
-        call = OperationCall(self._loop, "", completions, Connect(fd, address), False)
+        call = OperationCall(self._loop, "", completions, Connect(fd, address))
         completions.begin()  # begun before the task waits, as in asyncio: the tick may skip its poll
         try:
             await call
@@ -310,7 +287,7 @@ class SockOps:
         again: Callable[[], Any],
         lend: Callable[[asyncio.Future[Any]], object] | None,
     ) -> SocketFuture:
-        self._check_closed()
+        self._loop._check_closed()
         future = begin(self._sweeper, fd, direction, CALL, None, again)
         if lend is not None:
             lend(future)  # type: ignore[arg-type]  # a future through `__class__`

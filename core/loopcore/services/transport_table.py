@@ -1,9 +1,9 @@
 """TransportTable: the transport of each descriptor.
 
-`add_reader` and the sock_* calls consult it, because they must not use a transport's descriptor. Its references are
-weak, as in asyncio's `WeakValueDictionary` for the same purpose, but an entry is removed when its transport closes, not
-by a callback of the reference: that callback, and the reference with a key that it needs, are most of the cost of such
-a dictionary per connection.
+`add_reader`, the sock_* calls and those that take over a socket consult it: they must not use a transport's
+descriptor. Its references are weak, as in asyncio's `WeakValueDictionary` for the same purpose, but an entry is removed
+when its transport closes, not by a callback of the reference: that callback, and the reference with a key that it
+needs, are most of the cost of such a dictionary per connection.
 
 Thread: the loop's own.
 """
@@ -28,6 +28,12 @@ class TransportTable:
             return default
         transport = reference()
         return default if transport is None else transport
+
+    def check_free(self, number: int, fd: object) -> None:
+        """Raise RuntimeError, which names it as `fd`, if descriptor `number` is an open transport's."""
+        transport = self.get(number)
+        if transport is not None and not transport.is_closing():
+            raise RuntimeError(f"File descriptor {fd!r} is used by transport {transport!r}")
 
     def discard(self, fd: int, transport: object) -> None:
         """Forget that `fd` was the descriptor of `transport`: it is about to be closed.

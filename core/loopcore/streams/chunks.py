@@ -133,8 +133,7 @@ class Chunks:
         """Return everything without removing it."""
         if self._rest is not None:
             self._gather()
-        everything: bytes = cut(self._head, self._start, len(self._head))
-        return everything
+        return cut(self._head, self._start, len(self._head))
 
 
 def cut(chunk: bytes | bytearray, start: int, end: int) -> bytes:

@@ -97,23 +97,20 @@ class StreamReader(Intake):
         asyncio.LimitOverrunError, leaving everything unread, if more than the limit comes before the separator;
         ValueError if the separator is empty.
         """
-        call: Coroutine[Any, Any, bytes] = ReadUntil(self, separator)
-        return call
+        return ReadUntil(self, separator)
 
     def readline(self) -> Coroutine[Any, Any, bytes]:
         """Return the next line with its newline, or without if the end comes first; b"" at the end.
 
         Raises ValueError if the line is longer than the limit; the part received so far is dropped.
         """
-        call: Coroutine[Any, Any, bytes] = ReadLine(self, NEWLINE)
-        return call
+        return ReadLine(self, NEWLINE)
 
     def __aiter__(self) -> "StreamReader":
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, bytes]:
-        call: Coroutine[Any, Any, bytes] = NextLine(self, NEWLINE)
-        return call
+        return NextLine(self, NEWLINE)
 
     def at_eof(self) -> bool:
         """Return whether everything has been read and nothing more will come."""

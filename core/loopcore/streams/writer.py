@@ -71,8 +71,7 @@ class StreamWriter:
     @property
     def transport(self) -> asyncio.Transport:
         """The transport that is written to."""
-        transport: asyncio.Transport = self._transport
-        return transport
+        return self._transport
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send `data`; await `drain` afterwards, which waits if the peer is slow. Errors are the transport's."""
@@ -88,8 +87,7 @@ class StreamWriter:
 
     def can_write_eof(self) -> bool:
         """Return whether `write_eof` is possible."""
-        can: bool = self._transport.can_write_eof()
-        return can
+        return self._transport.can_write_eof()
 
     def close(self) -> None:
         """Send the data written so far, then close the connection; await `wait_closed` afterwards."""
@@ -97,8 +95,7 @@ class StreamWriter:
 
     def is_closing(self) -> bool:
         """Return whether the connection is closing or closed."""
-        closing: bool = self._transport.is_closing()
-        return closing
+        return self._transport.is_closing()
 
     def wait_closed(self) -> Coroutine[Any, Any, None]:
         """Wait until the connection is closed. Raises the error that it was lost by, if any."""
@@ -116,8 +113,7 @@ class StreamWriter:
         control = self._protocol
         if not isinstance(control, WriteControl):
             return drain_over(self)
-        call: Coroutine[Any, Any, None] = Drain(self, control)
-        return call
+        return Drain(self, control)
 
     def start_tls(
         self,
@@ -148,8 +144,7 @@ class StreamWriter:
         if isinstance(transport, Connection):
             connection = transport
             return connection._state != _OPEN
-        closing: bool = transport.is_closing()
-        return closing
+        return transport.is_closing()
 
     def __del__(self) -> None:
         transport = getattr(self, "_transport", None)  # absent if the constructor failed

@@ -186,8 +186,7 @@ class Connection(FlowControl):
 
     @property
     def _sock(self) -> socket.socket | None:
-        sock: socket.socket | None = real_socket(self._driver.sock)
-        return sock
+        return real_socket(self._driver.sock)
 
     @property
     def _sock_fd(self) -> int:

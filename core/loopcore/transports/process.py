@@ -110,7 +110,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         """The child's descriptors whose pipes have not ended."""
         # An object that cannot be a protocol is refused here, before anything is done.
         self._connection_made = protocol.connection_made
-        self._deferred_calls: list[Callable[[], object]] | None = []
+        self._deferred_calls: list[tuple[Callable[..., object], tuple[Any, ...]]] | None = []
         """Further calls to the protocol, made once the pipes are connected; None from then on."""
         self._survivors = children.survivors
         self._survives = False  # whether it is among them
@@ -139,8 +139,8 @@ class ProcessTransport(asyncio.SubprocessTransport):
         """
         deferred, self._deferred_calls = self._deferred_calls or (), None
         self._call(self._open)
-        for call in deferred:
-            self._call(call)
+        for callback, args in deferred:
+            self._call(callback, *args)
         opened: asyncio.Future[None] = self._loop.create_future()
         self._call(resolve, opened)
         return opened
@@ -243,7 +243,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         if self._deferred_calls is None:
             self._loop.call_soon(callback, *args, context=self._context)
         else:
-            self._deferred_calls.append(partial(callback, *args))
+            self._deferred_calls.append((callback, args))
 
     def _pipe_received(self, fd: int, data: bytes) -> None:
         self._call_or_defer(self._protocol.pipe_data_received, fd, data)

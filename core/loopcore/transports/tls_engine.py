@@ -250,8 +250,7 @@ class TlsEngine:
         """
         if self.unencrypted and self.failure is None and (self.state == _OPEN or self.state == _FLUSHING):
             self._encrypt()
-            ciphertext: bytes = self._take()
-            return ciphertext
+            return self._take()
         return self.outgoing()
 
     def outgoing(self) -> bytes:

@@ -167,8 +167,7 @@ class CompletionFromAnywhere(Level):
             def send_and_close(port: CompletionBackend = port, pairs: list[Pair] = pairs) -> Sequence[Operation]:
                 for _, other in pairs:
                     other.send(b"x")
-                returned: Sequence[Operation] = port.close()
-                return returned
+                return port.close()
 
             with beside(send_and_close) as returned:
                 while _wait_unless_closed(ledger):

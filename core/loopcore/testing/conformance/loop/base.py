@@ -27,5 +27,4 @@ class LoopLevel(Level):
 
     def run(self, loop: EventLoop, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on `loop`, and fail if it does not end."""
-        result: T = loop.run_until_complete(asyncio.wait_for(work, PATIENCE))
-        return result
+        return loop.run_until_complete(asyncio.wait_for(work, PATIENCE))
