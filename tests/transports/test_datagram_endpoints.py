@@ -39,7 +39,7 @@ async def test_a_socket_that_has_a_transport_is_refused(loop: Loop, backend_name
         pytest.skip("asyncio does so since Python 3.12")
     sock = udp_socket()
     async with endpoint(DatagramRecorder(), sock=sock):
-        with pytest.raises(RuntimeError, match="^File descriptor <socket.socket fd=.*> is used by transport <"):
+        with pytest.raises(RuntimeError, match=r"^File descriptor <socket.socket fd=.*> is used by transport <"):
             await loop.create_datagram_endpoint(DatagramRecorder, sock=sock)
         assert sock.fileno() != -1  # refused, and not closed
 

@@ -200,7 +200,7 @@ async def test_a_socket_that_has_a_transport_is_refused(
     ours, peer = socket.socketpair()
     with peer:
         transport, protocol = await loop.create_connection(Recorder, sock=ours)
-        with pytest.raises(RuntimeError, match="^File descriptor <socket.socket fd=.*> is used by transport <"):
+        with pytest.raises(RuntimeError, match=r"^File descriptor <socket.socket fd=.*> is used by transport <"):
             await getattr(loop, method)(Recorder, sock=ours)
         if backend_name == "asyncio" and sys.version_info >= (3, 14):
             transport.abort()  # asyncio has closed its socket
