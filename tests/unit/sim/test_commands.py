@@ -84,6 +84,16 @@ def test_a_mistake_is_reported_once(program: str) -> None:
     assert "--seeds is 1 or more, not 0" in run(program, "--seeds", "0").stderr
 
 
+@pytest.mark.parametrize("broken", ["import absent", "def"])
+def test_the_traceback_of_a_file_that_cannot_be_imported_begins_with_it(tmp_path: Path, broken: str) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(broken, encoding="utf-8")
+    ended = run(str(path))
+    assert ended.returncode == 1
+    told = ended.stderr.removeprefix("Traceback (most recent call last):\n")
+    assert told.startswith(f'  File "{path}", line 1')
+
+
 @pytest.fixture
 def dump(tmp_path: Path) -> str:
     path = tmp_path / "traffic.json"
