@@ -76,6 +76,7 @@ def test_broken_guarantee_is_named_and_is_the_exit_code(tmp_path: Path) -> None:
     [
         (["selct"], "did you mean 'select'"),
         (["nowhere:Backend"], "there is no backend 'nowhere:Backend': No module named 'nowhere'"),
+        (["loopcore.text:printable"], "'loopcore.text:printable' is not a backend class"),
         (["select", "--only", "flying"], "there is no guarantee 'flying'; there are shape"),
     ],
 )
@@ -89,6 +90,18 @@ def test_place_of_a_report_is_looked_at_before_the_run(tmp_path: Path, monkeypat
     monkeypatch.setattr(runner, "run_tests", None)
     with pytest.raises(UsageError, match=r"cannot write .*there is no folder"):
         runner.prove("select", json_file=tmp_path / "nowhere" / "report.json")
+
+
+def test_class_in_the_current_folder_is_found_as_a_program_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "backend_of_mine.py").write_text("class Mine: pass\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["folder of the command", *sys.path])
+    monkeypatch.setattr(runner, "run_tests", lambda folder, backend, collector: pytest.ExitCode.INTERRUPTED)
+    parser = argparse.ArgumentParser()
+    commands.conformance(parser)
+    arguments = parser.parse_args(["backend_of_mine:Mine"])
+    with pytest.raises(UsageError, match="the contract could not be run"):
+        arguments.act(arguments)
 
 
 def test_pytest_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

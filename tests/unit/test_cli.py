@@ -551,6 +551,22 @@ def test_help_of_a_command_is_asked_for_before_or_after_it(tmp_path: Path):
         (["run", "--plugin", "./a.py", "a.py"], "--plugin takes the name of an installed plugin (see"),
         (["run", "--plugin", "trace:file", "a.py"], "--plugin trace: option 'file' has no value; write"),
         (["cancel", "1"], "cancel needs TASK; see loopcore cancel --help"),
+        (
+            ["serve", "--plugin", "watchdog", "app:app"],
+            "serve: there is no option '--plugin'; it comes before the command: loopcore --plugin watchdog serve",
+        ),
+        (
+            ["info", "--backend=a b"],
+            "info: there is no option '--backend'; it comes before the command: loopcore '--backend=a b' info; see",
+        ),
+        (
+            ["info", "--json", "--debug"],
+            "info: there is no option '--debug'; it comes before the command: loopcore --debug info --json; see",
+        ),
+        (
+            ["run", "--version", "a.py"],
+            "run: there is no option '--version'; it comes before the command: loopcore --version run a.py; see",
+        ),
         (["backends", "--jsn"], "backends: there is no option '--jsn' (did you mean '--json'?); see"),
         (["--backend", "epol", "info"], "--backend epol: there is no backend 'epol' (did you mean 'epoll'?)"),
     ],

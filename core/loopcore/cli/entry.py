@@ -117,7 +117,7 @@ def _read_line(words: list[str]) -> argparse.Namespace:
     if "-m" in unknown:
         parser.error(f"'-m' is an option of run: loopcore run {shlex.join(words)}")
     if unknown:
-        parser.refuse(unknown)
+        parser.refuse(unknown, words)
     if given.command is None and words and not given.help:
         parser.error(f"needs a command, as in: loopcore {shlex.join(words)} run FILE")
     return given
@@ -142,7 +142,7 @@ def _names() -> list[str]:
 def _parse(parser: Parser, words: Sequence[str], into: argparse.Namespace | None = None) -> argparse.Namespace:
     arguments, unknown = parser.parse_known_args(words, into)
     if unknown:
-        parser.refuse(unknown)
+        parser.refuse(unknown, words)
     return arguments
 
 

@@ -19,6 +19,7 @@ from loopcore.runner import run
 OURS: Final = str(Path(__file__).parent.parent / "cli") + os.sep
 ENTRANCE: Final = (
     str(Path(__file__).parent.parent / "__main__.py"),
+    str(Path(__file__).parent.parent / "sim" / "commands.py"),  # it imports a program, too
     os.path.join(os.path.dirname(os.__file__), "runpy.py"),  # frozen in CPython, but not in PyPy
 )
 SETS_CACHED: Final = sys.version_info < (3, 15)

@@ -8,6 +8,7 @@ parsed arguments that returns the exit code (`loopcore.cli.commands`).
 import argparse
 import inspect
 import re
+import shlex
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,13 +74,26 @@ class Parser(argparse.ArgumentParser):
             message = f"{command} {message}" if missing else f"{command}: {message}"
         raise UsageError(f"{message}; see {self.prog} --help")
 
-    def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Raise UsageError for words that this parser does not know; an option gets a suggestion."""
+    def refuse(self, unknown: Sequence[str], words: Sequence[str]) -> NoReturn:
+        """Raise UsageError for those of `words` that this parser does not know; an option gets a suggestion."""
         for word in unknown:
             if word.startswith("-"):
                 option = word.partition("=")[0]
-                self.error(f"there is no option {option!r}{did_you_mean(option, self.options())}")
+                hint = self._moved(word, words) or did_you_mean(option, self.options())
+                self.error(f"there is no option {option!r}{hint}")
         self.error(f"takes no argument {unknown[0]!r}")
+
+    def _moved(self, word: str, words: Sequence[str]) -> str:
+        """Return the command line with `word` before the command, as a hint; empty if it is no option there."""
+        option, equals, _ = word.partition("=")
+        action = make_parser()._option_string_actions.get(option)
+        if action is None or word not in words:
+            return ""
+        at = words.index(word)
+        end = at + 1 if equals or action.nargs == 0 else at + 2
+        command = self.prog.partition(" ")[2]
+        line = shlex.join(["loopcore", *words[at:end], command, *words[:at], *words[end:]])
+        return f"; it comes before the command: {line}"
 
     def options(self) -> list[str]:
         """Return the options that the usage shows."""

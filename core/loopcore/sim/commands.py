@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from loopcore.sim.checking import Search
@@ -22,6 +22,7 @@ GROUP: Final = "Measure and extend"
 LIMIT: Final = 3600.0
 
 Main = Callable[[], Coroutine[Any, Any, Any]]
+T = TypeVar("T")
 
 
 def sim(parser: argparse.ArgumentParser) -> None:
@@ -272,20 +273,34 @@ def _traffic(arguments: argparse.Namespace) -> Main:
     """Return the program that plays the traffic of a dump against a server."""
     from loopcore.sim import traffic
 
-    recorded = traffic.Traffic.read(Path(arguments.program))
+    recorded = _read(Path(arguments.program), traffic.Traffic.read)
     main = load(arguments.on)
     request = getattr(sys.modules[main.__module__], "request", traffic.lines)
     if arguments.http is not None:
         request = traffic.http(arguments.http)
     elif arguments.sample is not None:
-        request = traffic.repeated(arguments.sample.read_bytes())
+        request = traffic.repeated(_read(arguments.sample, Path.read_bytes))
     jitter = traffic.JITTER if arguments.jitter is None else arguments.jitter
-    return traffic.played(
-        recorded, main, request=request, port=arguments.port, speed=arguments.speed or 1.0, jitter=jitter
-    )
+    speed = 1.0 if arguments.speed is None else arguments.speed
+    return traffic.played(recorded, main, request=request, port=arguments.port, speed=speed, jitter=jitter)
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
+    """Return `read(path)`. Raises UsageError if the file cannot be read."""
+    from loopcore.errors import UsageError
+
+    try:
+        return read(path)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror}") from None
 
 
 def _replay_dump(arguments: argparse.Namespace) -> int:
+    from loopcore.errors import UsageError
+
+    for name in ("trace", "diagram", "hosts"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} needs a TOKEN: it shows one run, and without a token there are many")
     main = _traffic(arguments)
     names = ("port", "http", "sample", "jitter", "speed")
     given = {f"--{name}": getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
@@ -312,9 +327,10 @@ def _replay(arguments: argparse.Namespace) -> int:
     from loopcore.sim.running import simulate
     from loopcore.sim.tape import Tape
 
-    folder = None if arguments.diagram is None else arguments.diagram.absolute().parent
-    if folder is not None and not folder.is_dir():
-        raise UsageError(f"--diagram: there is no folder {folder}")
+    for name in ("trace", "diagram"):
+        path: Path | None = getattr(arguments, name)
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"--{name}: there is no folder {path.absolute().parent}")
     main = load(arguments.program) if arguments.on is None else _traffic(arguments)
     tape = Tape.from_token(arguments.token)
     outcome = simulate(main, tape, limit=arguments.limit)
@@ -324,7 +340,8 @@ def _replay(arguments: argparse.Namespace) -> int:
         wanted = {*arguments.hosts.split(",")}
         known = {entry.host for entry in log}
         if unknown := wanted - known:
-            raise UsageError(f"--hosts: no host {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+            there = f"there are {', '.join(sorted(known))}" if known else "this run has none to show"
+            raise UsageError(f"--hosts: no host {', '.join(sorted(unknown))}; {there}")
         log = [entry for entry in log if entry.host in wanted and (not entry.peer or entry.peer in wanted)]
     print(sequence_diagram(log))
     if arguments.trace is not None:

@@ -217,6 +217,7 @@ def played(
 
     if jitter < 0.0:
         raise UsageError(f"jitter is 0 or more, this is {jitter}")
+    _check_speed(speed)
 
     async def main() -> None:
         server = scenario.host("server", program)
@@ -244,8 +245,7 @@ async def play(
 
     Raises UnansweredError if an answer does not come within `patience` simulated seconds; what connecting raises.
     """
-    if not speed > 0.0:
-        raise UsageError(f"speed is above 0, this is {speed}; 2.0 plays twice as fast")
+    _check_speed(speed)
     begin = scenario.now()
     try:
         async with asyncio.TaskGroup() as group:
@@ -255,6 +255,11 @@ async def play(
                 group.create_task(player.play(address, request, traffic.seconds), name=name)
     except BaseExceptionGroup as several:
         raise innermost(several) from None
+
+
+def _check_speed(speed: float) -> None:
+    if not speed > 0.0:
+        raise UsageError(f"speed is above 0, this is {speed}; 2.0 plays twice as fast")
 
 
 class _Player:

@@ -1,10 +1,12 @@
 """The commands `loopcore conformance`, which proves a backend, and `loopcore new`, which starts one."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Final
 
 from loopcore.cli.parsing import set_completer
+from loopcore.cli.program import set_path
 from loopcore.selection.discovery import BACKENDS
 
 GROUP: Final = "Measure and extend"
@@ -39,7 +41,9 @@ def act(arguments: argparse.Namespace) -> int:
     """Run the command. pytest is imported only now."""
     from loopcore.errors import UsageError
 
-    if ":" not in arguments.backend:
+    if ":" in arguments.backend:
+        set_path(os.getcwd())  # as `loopcore run` does
+    else:
         BACKENDS.check_known(arguments.backend)
     try:
         from loopcore.testing.runner import prove

@@ -94,11 +94,14 @@ def prove(backend: str, only: Sequence[str] = (), json_file: Path | None = None,
 
 
 def factory_of(backend: str) -> Any:
-    """Return the class of `backend`. Raises UsageError if `MODULE:CLASS` cannot be found."""
+    """Return the class of `backend`. Raises UsageError if `MODULE:CLASS` cannot be found, or is no class."""
     try:
-        return making.factory_of(backend)
+        found = making.factory_of(backend)
     except (ImportError, AttributeError) as exc:
         raise UsageError(f"there is no backend {backend!r}: {exc}") from None
+    if ":" in backend and not isinstance(found, type):
+        raise UsageError(f"{backend!r} is not a backend class; name one as MODULE:CLASS")
+    return found
 
 
 def run_tests(folder: Path, backend: str, collector: Collector) -> int:

@@ -9,7 +9,7 @@ from loopcore.errors import UsageError
 from loopcore_plugins.attach.injection import NotReachedError, attached
 from loopcore_plugins.attach.reports import chosen
 from loopcore_plugins.inspect.client import GoneError
-from loopcore_plugins.inspect.commands import GROUP, seconds
+from loopcore_plugins.inspect.commands import GROUP, check_folder, seconds
 from loopcore_plugins.inspect.places import pid_and_number
 from loopcore_plugins.recorder.files import write_recording
 
@@ -44,6 +44,7 @@ def _record(arguments: argparse.Namespace, command: str, duration: float | None)
         raise UsageError(f"{wish!r} is not a process number, nor PID.NUMBER")
     pid, _ = named
     output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.rec")
+    check_folder(output)
     try:
         with attached(pid, command) as agent:
             found = chosen(agent, wish)
@@ -68,7 +69,8 @@ def _record(arguments: argparse.Namespace, command: str, duration: float | None)
     except GoneError as exc:
         raise UsageError(f"{exc}; nothing is written") from None
     except OSError as exc:
-        raise UsageError(f"{output} cannot be written: {exc}; choose another file with --output") from None
+        why = exc.strerror or exc  # its file name may be another
+        raise UsageError(f"{output} cannot be written: {why}; choose another file with --output") from None
     print(f"{output} is written: {_what(was_on, duration)}; to read it: loopcore why {output}")
     return 0
 

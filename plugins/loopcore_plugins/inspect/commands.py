@@ -85,6 +85,13 @@ def seconds(text: str) -> float:
     return value
 
 
+def check_folder(file: Path) -> None:
+    """Raise UsageError if there is no folder for `file`."""
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"{file} cannot be written: there is no folder {folder}")
+
+
 def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return greeting and answer of each loop that `wish` names. Raises UsageError, GoneError if none answers."""
     found: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -177,6 +184,7 @@ def _top(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         from loopcore_plugins.inspect.page import record
 
+        check_folder(arguments.html)
         tell, clear = _progress(f"recording {address}", arguments.seconds)
         try:
             record(address, arguments.html, arguments.seconds, tell)

@@ -1,15 +1,18 @@
 """What cannot be attached to is refused in one message that says what to do."""
 
+import argparse
+import errno
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loopcore.errors import UsageError
-from loopcore_plugins.attach import NotReachedError, reports
+from loopcore_plugins.attach import NotReachedError, commands, reports
 from loopcore_plugins.attach.process import Process
 from tests.plugins.attach.targets import loopcore, running
 
@@ -47,6 +50,29 @@ def test_process_that_is_not_python() -> None:
             assert "does not run Python" in refusal(process.pid)
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("command", ["dump", "record"])
+def test_folder_of_the_output_is_looked_at_first(tmp_path: Path, command: str) -> None:
+    output = tmp_path / "absent" / "it.rec"
+    refused = loopcore(command, str(os.getpid()), "--output", str(output))
+    assert refused.returncode == 2
+    assert refused.stderr == f"loopcore: error: {output} cannot be written: there is no folder {output.parent}\n"
+
+
+def test_output_that_cannot_be_written_is_named_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "it.rec"
+
+    def attached(pid: int, command: str) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied", f"{output}.part")
+
+    monkeypatch.setattr(commands, "attached", attached)
+    parser = argparse.ArgumentParser()
+    commands.record(parser)
+    arguments = parser.parse_args(["1", "--output", str(output)])
+    with pytest.raises(UsageError) as caught:
+        arguments.act(arguments)
+    assert str(caught.value) == f"{output} cannot be written: Permission denied; choose another file with --output"
 
 
 @pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="Python 3.14 can")

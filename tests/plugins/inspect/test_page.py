@@ -81,6 +81,14 @@ def test_the_command_writes_it(folder: Path, tmp_path: Path) -> None:
     assert "cannot be written" in refused.stderr
 
 
+def test_the_folder_is_looked_at_before_the_recording(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "page.html"
+    with running(folder, SERVER) as process:
+        refused = loopcore("top", str(process.pid), "--html", str(path), "--seconds", "86400")
+    assert refused.returncode == 2
+    assert f"{path} cannot be written: there is no folder {path.parent}" in refused.stderr
+
+
 def test_a_loop_of_which_nothing_was_measured_has_a_page(folder: Path) -> None:
     with running(folder, SERVER) as process, client_of(process) as client:
         frame = compare(client.ask("sample"), client.ask("sample"))

@@ -1,4 +1,4 @@
-"""`loopcore sim run --jobs`: one report of all processes."""
+"""`loopcore sim`: one report of all processes of `run --jobs`, and what is refused."""
 
 import os
 import re
@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from loopcore.errors import UsageError
+from loopcore.sim.tape import Tape
+from loopcore.sim.traffic import Traffic, played
 
 PROGRAM = """
 import asyncio
@@ -35,9 +39,13 @@ def program(tmp_path: Path) -> str:
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return sim("run", *arguments)
+
+
+def sim(*arguments: str) -> "subprocess.CompletedProcess[str]":
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return subprocess.run(
-        [sys.executable, "-m", "loopcore", "sim", "run", *arguments],
+        [sys.executable, "-m", "loopcore", "sim", *arguments],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
@@ -74,3 +82,61 @@ def test_a_mistake_is_reported_once(program: str) -> None:
     assert ended.returncode == 2
     assert ended.stderr.count("has no function 'other'") == 1
     assert "--seeds is 1 or more, not 0" in run(program, "--seeds", "0").stderr
+
+
+@pytest.mark.parametrize("broken", ["import absent", "def"])
+def test_the_traceback_of_a_file_that_cannot_be_imported_begins_with_it(tmp_path: Path, broken: str) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(broken, encoding="utf-8")
+    ended = run(str(path))
+    assert ended.returncode == 1
+    told = ended.stderr.removeprefix("Traceback (most recent call last):\n")
+    assert told.startswith(f'  File "{path}", line 1')
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / "traffic.json"
+    Traffic([], 0.0).to_json(path)
+    return str(path)
+
+
+def refused(*arguments: str) -> str:
+    ended = sim("replay", *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    return ended.stderr
+
+
+def test_a_dump_or_sample_that_cannot_be_read_is_one_line(program: str, dump: str, tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+    assert refused(absent, "--on", program) == f"loopcore: error: {absent} cannot be read: No such file or directory\n"
+    sampled = refused(dump, "--on", program, "--sample", absent)
+    assert sampled == f"loopcore: error: {absent} cannot be read: No such file or directory\n"
+    assert refused(str(tmp_path), "--on", program).startswith(f"loopcore: error: {tmp_path} cannot be read: ")
+
+
+@pytest.mark.parametrize("option", ["--trace", "--diagram", "--hosts"])
+def test_what_shows_one_run_needs_a_token(program: str, dump: str, option: str) -> None:
+    assert f"{option} needs a TOKEN" in refused(dump, "--on", program, option, "here")
+
+
+@pytest.mark.parametrize("speed", ["0", "-1"])
+def test_a_speed_is_above_0(program: str, dump: str, speed: str) -> None:
+    assert "speed is above 0" in refused(dump, "--on", program, "--speed", speed)
+    with pytest.raises(UsageError, match="speed is above 0"):
+        played(Traffic([], 0.0), main, speed=float(speed))
+
+
+async def main() -> None:
+    pass
+
+
+@pytest.mark.parametrize("option", ["--trace", "--diagram"])
+def test_the_folder_of_a_report_is_looked_at_before_the_run(program: str, tmp_path: Path, option: str) -> None:
+    told = refused(program, "no token", option, str(tmp_path / "absent" / "file"))
+    assert f"{option}: there is no folder {tmp_path / 'absent'}" in told
+
+
+def test_hosts_of_a_run_in_which_no_host_did_anything_are_refused_so(program: str) -> None:
+    told = refused(program, Tape().token(), "--hosts", "nope")
+    assert told == "loopcore: error: --hosts: no host nope; this run has none to show\n"
