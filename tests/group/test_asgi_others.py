@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from loopcore.errors import UsageError
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 
 SOURCE = """
@@ -92,3 +94,19 @@ def test_streams_are_complete_and_websockets_are_closed_with_1012(name: str, tmp
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("keep_alive_timeout", "abc", "option 'keep_alive_timeout' must be a number, not 'abc'"),
+        ("root_path", 5, "for the options root_path; correct them"),
+    ],
+)
+def test_values_that_hypercorn_cannot_use_are_refused(name: str, value: object, message: str) -> None:
+    pytest.importorskip("hypercorn")
+    from loopcore.serving import on_hypercorn
+
+    with pytest.raises(UsageError, match=message):
+        on_hypercorn.check_options({name: value})
+    on_hypercorn.check_options({"keep_alive_timeout": 2, "read_timeout": 1.5, "accesslog": None})

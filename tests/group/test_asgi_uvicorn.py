@@ -272,6 +272,26 @@ def test_options_that_cannot_be_set_are_refused(name: str, message: str) -> None
         on_uvicorn.check_options({name: 1})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("log_level", "loud", r"uvicorn\.Config raises KeyError: 'loud' for the options log_level; correct them"),
+        ("http", "h9", "for the options http; correct them"),
+        ("timeout_keep_alive", "abc", "option 'timeout_keep_alive' must be a number, not 'abc'"),
+        ("access_log", "maybe", "option 'access_log' must be true or false, not 'maybe'"),
+    ],
+)
+def test_values_that_uvicorn_cannot_use_are_refused(name: str, value: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        on_uvicorn.check_options({name: value})
+
+
+def test_values_of_other_types_that_uvicorn_can_use_are_accepted() -> None:
+    on_uvicorn.check_options(
+        {"timeout_keep_alive": 0.5, "ws_ping_interval": None, "log_level": 50, "use_colors": False}
+    )
+
+
 async def test_an_application_that_takes_any_arguments_is_not_taken_for_a_factory() -> None:
     """Decorators often return such a function, and uvicorn calls what it can call without arguments."""
     called: list[tuple[Any, ...]] = []

@@ -283,6 +283,16 @@ def test_one_of_two_threads_starts_the_group(make_group: Make) -> None:
     assert len(group.members) == 2
 
 
+def test_a_plugin_of_the_environment_that_does_not_exist_is_refused_before_members_start(
+    make_group: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOPCORE_PLUGINS", "watchdg")
+    group = make_group(mains.returns)
+    with pytest.raises(UsageError, match=r"^LOOPCORE_PLUGINS=watchdg: there is no plugin 'watchdg'"):
+        group.run()
+    assert group.state == "new"
+
+
 def test_a_group_that_gets_no_thread_can_be_started_later(make_group: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

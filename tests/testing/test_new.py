@@ -36,10 +36,10 @@ def installed(folder: Path, site: Path) -> None:
     (metadata / "entry_points.txt").write_text("".join(groups), encoding="utf-8")
 
 
-def passes(folder: Path, site: Path) -> str:
+def passes(folder: Path, site: Path, *more: str) -> str:
     installed(folder, site)
     paths = os.pathsep.join([str(folder), str(site), *(path or os.getcwd() for path in sys.path)])
-    options = ["-q", "-p", "loopcore_pytest", "-p", "no:cacheprovider"]
+    options = ["-q", "-p", "loopcore_pytest", "-p", "no:cacheprovider", *more]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *options], cwd=folder, capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, check=False,
@@ -58,6 +58,23 @@ def test_new_backend_passes_the_contract_at_once(tmp_path: Path) -> None:
 
 def test_new_plugin_passes_its_tests_at_once(tmp_path: Path) -> None:
     passes(write("plugin", "census", tmp_path), tmp_path / "site")
+
+
+@pytest.mark.parametrize("kind", ["backend", "plugin"])
+def test_plugin_of_pytest_that_warns_as_it_is_loaded_stops_no_tests_but_a_warning_fails_one(
+    kind: str, tmp_path: Path
+) -> None:
+    folder = write(kind, "mine", tmp_path)
+    (folder / "outdated.py").write_text(
+        "import pytest, warnings\nwarnings.warn(pytest.PytestDeprecationWarning('old'))\n"
+    )
+    tests = folder / "tests" / "test_own.py"
+    tests.write_text("def test_it(): pass\n")
+    only = ("-p", "outdated", "tests/test_own.py")
+    assert "1 passed" in passes(folder, tmp_path / "site", *only)
+    tests.write_text("import warnings\ndef test_it(): warnings.warn('mine', DeprecationWarning)\n")
+    with pytest.raises(AssertionError, match="DeprecationWarning: mine"):
+        passes(folder, tmp_path / "other", *only)
 
 
 @pytest.mark.parametrize("kind", ["backend", "plugin"])

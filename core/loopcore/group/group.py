@@ -21,6 +21,7 @@ from loopcore.group.part import Main, Part
 from loopcore.group.processes import GRACE, check_picklable
 from loopcore.group.supervisor import READY_TIMEOUT, Supervisor, not_ready
 from loopcore.runner import LoopFactory
+from loopcore.selection.discovery import find_plugins
 
 KINDS: Final = ("auto", "threads", "processes")
 ON_FAILURE: Final = ("restart", "stop")
@@ -120,6 +121,8 @@ class LoopGroup:
         self._refuse_member_threads("started")
         if self._part.kind == "processes":
             check_picklable(self._part)
+        if self._part.loop_factory is None:
+            find_plugins()  # an error now is one, and not one of each member
         with self._beginning:
             if self._supervisor is not None:
                 raise UsageError("the group was started before; make another LoopGroup")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from loopcore.errors import UsageError
 from loopcore.serving.drain import PATIENCE, Application, Drain, Message, Receive, Send
+from loopcore.serving.options import check_value
 from loopcore.text import did_you_mean
 
 try:
@@ -32,13 +33,21 @@ REFUSED: Final = {
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that hypercorn's Config does not have, or that are `REFUSED`."""
+    """Raise UsageError for options that hypercorn's Config does not have or accept, or that are `REFUSED`."""
     known = [name for name in dir(Config) if not name.startswith("_")]
     for name in options:
         if name in REFUSED:
             raise UsageError(f"hypercorn's option {name!r} {REFUSED[name]}")
         if name not in known:
             raise UsageError(f"hypercorn's Config has no option {name!r}{did_you_mean(name, known)}")
+        check_value("hypercorn", name, options[name], getattr(Config, name))
+    try:
+        make_config(options, ())
+    except Exception as error:
+        raise UsageError(
+            f"hypercorn's Config raises {type(error).__name__}: {error} for the options {', '.join(options)}; "
+            "correct them"
+        ) from error
 
 
 def make_config(options: Mapping[str, Any], descriptors: Sequence[int]) -> Config:

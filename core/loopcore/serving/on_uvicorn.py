@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from loopcore.errors import UsageError
 from loopcore.serving.drain import Drain, Message, Receive, Send
+from loopcore.serving.options import check_value
 from loopcore.text import did_you_mean
 
 try:
@@ -48,13 +49,20 @@ REFUSED: Final = {
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that uvicorn.Config does not have, or that are `REFUSED`."""
+    """Raise UsageError for options that uvicorn.Config does not have or accept, or that are `REFUSED`."""
     known = inspect.signature(uvicorn.Config).parameters
     for name in options:
         if name in REFUSED:
             raise UsageError(f"uvicorn's option {name!r} {REFUSED[name]}")
         if name not in known:
             raise UsageError(f"uvicorn.Config has no option {name!r}{did_you_mean(name, known)}")
+        check_value("uvicorn", name, options[name], known[name].default)
+    try:
+        make_config(lambda scope, receive, send: None, options)
+    except Exception as error:
+        raise UsageError(
+            f"uvicorn.Config raises {type(error).__name__}: {error} for the options {', '.join(options)}; correct them"
+        ) from error
 
 
 def make_config(app: Any, options: Mapping[str, Any]) -> uvicorn.Config:

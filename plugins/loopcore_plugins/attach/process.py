@@ -24,7 +24,8 @@ _WAITS: Final = {
 """System calls in which loops wait: epoll_wait and its variants, poll, ppoll, select, pselect6, io_uring_enter, and
 restart_syscall, by which the kernel continues a poll."""
 
-PREPARED: Final = "or start the program prepared: loopcore run --plugin inspect FILE"
+_RECORDING: Final = ("dump", "record")
+"""Commands that the plugin `inspect` does not serve."""
 
 
 class Process:
@@ -45,7 +46,7 @@ class Process:
 
     def _check(self, command: str) -> None:
         if sys.platform != "linux":
-            raise UsageError(f"attaching to an unprepared process needs Linux; {PREPARED[3:]}")
+            raise UsageError(f"attaching to an unprepared process needs Linux; {_prepared(command)}")
         if not self.root.exists():
             raise UsageError(f"there is no process {self.pid}")
         state = self._status("State")[:1]
@@ -54,20 +55,20 @@ class Process:
         minor = self._minor_version()
         if minor < _FIRST:
             raise UsageError(
-                f"process {self.pid} runs Python 3.{minor}; attaching needs 3.{_FIRST} or later: {PREPARED[3:]}"
+                f"process {self.pid} runs Python 3.{minor}; attaching needs 3.{_FIRST} or later: {_prepared(command)}"
             )
         if minor != sys.version_info[1]:
             here = f"{sys.version_info[0]}.{sys.version_info[1]}"
             raise UsageError(
                 f"process {self.pid} runs Python 3.{minor}, this command {here}, and Python attaches only to the same "
                 f"version; run: {self._python()} -m loopcore {command} (if that Python has no loopcore, another "
-                f"3.{minor} that has it), {PREPARED}"
+                f"3.{minor} that has it), or {_prepared(command)}"
             )
         self._check_namespace(command)
         if self._is_disabled():
             raise UsageError(
                 f"process {self.pid} was started with remote debugging disabled; restart it without "
-                f"PYTHON_DISABLE_REMOTE_DEBUG and -X disable-remote-debug, {PREPARED}"
+                f"PYTHON_DISABLE_REMOTE_DEBUG and -X disable-remote-debug, or {_prepared(command)}"
             )
         if os.environ.get("PYTHON_DISABLE_REMOTE_DEBUG"):
             raise UsageError(
@@ -98,12 +99,12 @@ class Process:
         if scope == "3":
             return UsageError(
                 f"the kernel forbids to trace processes (kernel.yama.ptrace_scope is 3 until the next boot); "
-                f"{PREPARED[3:]}"
+                f"{_prepared(command)}"
             )
         return UsageError(
             f"the kernel does not let this command trace process {self.pid}; "
             + ("" if is_root else f"run: {as_root}; ")
-            + f"start the container, if this is one, with --cap-add=SYS_PTRACE; {PREPARED}"
+            + f"start the container, if this is one, with --cap-add=SYS_PTRACE; or {_prepared(command)}"
         )
 
     def uid(self) -> int:
@@ -193,6 +194,15 @@ class Process:
             if key == name:
                 return value.strip()
         raise UsageError(f"there is no process {self.pid}")
+
+
+def _prepared(command: str) -> str:
+    """Return how to start a program so that nothing has to be attached to; `command` is one as `ps 4711`."""
+    if command.partition(" ")[0] not in _RECORDING:
+        return "start the program prepared: loopcore run --plugin inspect FILE"
+    if os.name == "nt":
+        return "start the program so that it records: loopcore run --plugin recorder:at_exit=yes FILE"
+    return "start the program so that it records: loopcore run --plugin recorder:signal=USR2 FILE, then kill -USR2 PID"
 
 
 def _read(path: Path) -> str:

@@ -19,9 +19,9 @@ from tests.plugins.attach.targets import loopcore, running
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 
 
-def refusal(pid: int) -> str:
+def refusal(pid: int, command: str = "ps") -> str:
     with pytest.raises(UsageError) as caught:
-        Process(pid).check(f"ps {pid}")
+        Process(pid).check(f"{command} {pid}")
     return str(caught.value)
 
 
@@ -78,6 +78,14 @@ def test_output_that_cannot_be_written_is_named_as_given(tmp_path: Path, monkeyp
 @pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="Python 3.14 can")
 def test_old_python_is_to_be_started_prepared() -> None:
     assert "--plugin inspect" in refusal(os.getpid())
+
+
+@pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="Python 3.14 can")
+@pytest.mark.parametrize("command", ["dump", "record"])
+def test_old_python_is_to_be_started_with_a_recorder(command: str) -> None:
+    message = refusal(os.getpid(), command)
+    assert message.endswith("loopcore run --plugin recorder:signal=USR2 FILE, then kill -USR2 PID")
+    assert "inspect" not in message
 
 
 @pytest.mark.usefixtures("attaching")
