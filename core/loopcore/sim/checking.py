@@ -121,7 +121,9 @@ def check(
     """Run `main` with one seed after the other. Raises SimulationFailedError, from the program's own, if one fails."""
     seen = search(main, seeds=seeds, by=by, level=level, limit=limit)
     if seen.failure is not None:
-        raise SimulationFailedError(in_words(seen.failure)) from seen.failure.error
+        name = getattr(main, "__name__", "")
+        replay_with = f"loopcore.sim.replay({name if name.isidentifier() else 'main'}, {{token!r}})"
+        raise SimulationFailedError(in_words(seen.failure, replay_with)) from seen.failure.error
     return seen
 
 
@@ -165,7 +167,7 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {token!r})") -> str:
+def in_words(failure: Failure, replay_with: str) -> str:
     """Return the failure as a text: the error, what differs from asyncio's order, the last events, how to replay it."""
     text = failure_text(
         failure.error,

@@ -126,6 +126,14 @@ def test_a_failure_is_found_shrunk_and_replayed() -> None:
         sim.replay(main, found.token)
 
 
+def test_a_failure_names_the_function_that_replays_it() -> None:
+    async def fails() -> None:
+        raise ValueError
+
+    with pytest.raises(sim.SimulationFailedError, match=r"loopcore\.sim\.replay\(fails, 'sim1_"):
+        sim.check(fails, seeds=1)
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     async def main() -> None:
         sim.host("server", echo)
