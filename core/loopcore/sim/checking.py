@@ -167,7 +167,7 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def in_words(failure: Failure, replay_with: str) -> str:
+def in_words(failure: Failure, replay_with: str = "loopcore.sim.replay(main, {token!r})") -> str:
     """Return the failure as a text: the error, what differs from asyncio's order, the last events, how to replay it."""
     text = failure_text(
         failure.error,
