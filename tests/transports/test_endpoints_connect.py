@@ -191,7 +191,7 @@ async def test_a_unix_socket_is_a_stream_too(loop: asyncio.AbstractEventLoop) ->
         await close(protocol)
 
 
-@pytest.mark.parametrize("method", ["create_connection", "connect_accepted_socket"])
+@pytest.mark.parametrize("method", ["create_connection", "create_unix_connection", "connect_accepted_socket"])
 async def test_a_socket_that_has_a_transport_is_refused(
     loop: asyncio.AbstractEventLoop, backend_name: str, method: str
 ) -> None:

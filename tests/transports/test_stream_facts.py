@@ -131,6 +131,25 @@ def test_what_was_written_is_sent_although_the_run_has_been_ended_by_an_exceptio
         run(loop, protocol.seen("lost"))
 
 
+@pytest.mark.loopcore_only
+def test_nothing_of_the_program_runs_when_that_is_sent(loop: Any) -> None:
+    async def write_and_exit() -> None:
+        transport.write(b"fatal")
+        loop.queue_microtask(ran.append, "microtask")
+        raise SystemExit(3)
+
+    ran: list[str] = []
+    near, far = unix_pair()
+    with far:
+        transport, protocol = run(loop, loop.create_connection(Recorder, sock=near))
+        with pytest.raises(SystemExit):
+            loop.run_until_complete(write_and_exit())
+        assert (waiting(far), ran) == (b"fatal", [])
+        transport.close()
+        run(loop, protocol.seen("lost"))
+    assert ran == ["microtask"]
+
+
 @pytest.mark.differs(
     "Transport.write",
     why="Writes of a tick are sent together at its end and count as buffered until then; asyncio sends each at once. "

@@ -84,13 +84,15 @@ class Parser(argparse.ArgumentParser):
         self.error(f"takes no argument {unknown[0]!r}")
 
     def _moved(self, word: str, words: Sequence[str]) -> str:
-        """Return the command line with `word` before the command, as a hint; empty if it is no option there."""
+        """Return the line with `word` before the command, as a hint; empty if that is no line to run."""
         option, equals, _ = word.partition("=")
         action = make_parser()._option_string_actions.get(option)
-        if action is None or word not in words:
+        if action is None or word not in words or option in ("-V", "--version"):
             return ""
         at = words.index(word)
         end = at + 1 if equals or action.nargs == 0 else at + 2
+        if end > len(words):
+            return ""  # its value is missing
         command = self.prog.partition(" ")[2]
         line = shlex.join(["loopcore", *words[at:end], command, *words[:at], *words[end:]])
         return f"; it comes before the command: {line}"

@@ -14,7 +14,7 @@ from typing import Any
 from loopcore.endpoints.addresses import interleave as interleave_families
 from loopcore.endpoints.addresses import resolve
 from loopcore.endpoints.needs import Connection, EndpointHost, ProtocolFactory
-from loopcore.endpoints.opener import StreamOpener, require_free, require_stream
+from loopcore.endpoints.opener import StreamOpener, require_stream
 from loopcore.endpoints.race import race
 from loopcore.endpoints.tls import SslArgument, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger
@@ -78,7 +78,6 @@ class Connector:
             raise ValueError("host and port was not specified and no sock specified")
         else:
             require_stream(sock)
-            require_free(self._host, sock)
         transport, protocol = await self._opener.open(sock, protocol_factory, tls, ours=ours)
         if self._host.get_debug():
             shown = transport.get_extra_info("socket")

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 from loopcore.endpoints.addresses import resolve
 from loopcore.endpoints.needs import DatagramConnection, DatagramTransportFactory, EndpointHost, ProtocolFactory
-from loopcore.endpoints.opener import require_free
 from loopcore.endpoints.unix import names_a_file, remove_stale
 from loopcore.log import logger
 
@@ -66,7 +65,7 @@ class DatagramEndpoints:
                 reuse_port=reuse_port,
                 allow_broadcast=allow_broadcast,
             )
-            require_free(self._host, sock)
+            self._host._transports.check_free(sock.fileno(), sock)
             sock.setblocking(False)
         transport, protocol = await self._open(sock, protocol_factory, peer, ours=ours)
         if self._host.get_debug():

@@ -26,11 +26,6 @@ def require_stream(sock: socket.socket) -> None:
         raise ValueError(f"A Stream Socket was expected, got {sock!r}")
 
 
-def require_free(host: EndpointHost, sock: socket.socket) -> None:
-    """Raise RuntimeError if `sock` has an open transport: both would receive, and close it for the other."""
-    host._transports.check_free(sock.fileno(), sock)
-
-
 class StreamOpener:
     """Makes transports, plain or with TLS, and waits until they are open. Thread: the loop's own."""
 
@@ -65,8 +60,11 @@ class StreamOpener:
         """Open `sock` for a new protocol; with TLS, this includes the handshake.
 
         Until a transport owns the socket, an error closes it only if it is `ours`: created for this connection or, from
-        Python 3.14 on, passed in by the program. After that the transport closes it.
+        Python 3.14 on, passed in by the program. After that the transport closes it. One that has a transport already
+        is refused, with RuntimeError, and stays open.
         """
+        if not ours:
+            self._host._transports.check_free(sock.fileno(), sock)
         try:
             sock.setblocking(False)
             protocol = protocol_factory()
@@ -97,7 +95,6 @@ class StreamOpener:
     ) -> Connection:
         """Serve a connection that was accepted outside the loop. Parameters and errors are asyncio's."""
         require_stream(sock)
-        require_free(self._host, sock)
         tls = tls_settings(
             ssl,
             server_side=True,

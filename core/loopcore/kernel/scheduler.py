@@ -57,6 +57,7 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.tick import (
         begin_tick,
         defer_timers,
+        flush_after_error,
         run_closing,
         run_flushes,
         run_phase_callbacks,
@@ -69,6 +70,7 @@ else:
     from loopcore.kernel.tick import (
         begin_tick,
         defer_timers,
+        flush_after_error,
         run_closing,
         run_flushes,
         run_phase_callbacks,
@@ -540,12 +542,9 @@ class Scheduler:
             if self._completions is not None:
                 self._completions.begin()
         except BaseException:
-            try:
-                if len(self._flushes):
-                    run_flushes(self)  # asyncio has sent at once what was written
-            finally:
-                if self._completions is not None:
-                    self._completions.begin_after_error(self.call_exception_handler)
+            flush_after_error(self)
+            if self._completions is not None:
+                self._completions.begin_after_error(self.call_exception_handler)
             raise
         finally:
             self._stopping = False

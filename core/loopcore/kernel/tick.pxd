@@ -50,6 +50,8 @@ cdef int run_phase_callbacks(Scheduler loop, str phase) except -1
 cdef int run_timers(Scheduler loop) except -1
 @cython.locals(runnable=Runnable, _=Py_ssize_t)
 cdef int run_flushes(Scheduler loop) except -1
+@cython.locals(runnable=Runnable, _=Py_ssize_t)
+cdef int flush_after_error(Scheduler loop) except -1
 @cython.locals(outer=int)
 cdef int flush_early(Scheduler loop) except -1
 @cython.locals(closing=list, count=int)

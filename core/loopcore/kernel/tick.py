@@ -306,6 +306,19 @@ def run_flushes(loop: "Scheduler") -> None:
         raise
 
 
+def flush_after_error(loop: "Scheduler") -> None:
+    """After an exception has ended a run, send what transports have held back: asyncio has sent it at once."""
+    loop._unflushed = 0
+    for _ in range(loop._flushes._count):
+        runnable = loop._flushes.pop()
+        if runnable is None:
+            break  # the loop was closed
+        try:
+            loop._runner.run_alone(runnable)
+        except BaseException as exc:  # reported, but must not replace the exception that ended the run
+            loop.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
+
+
 def flush_early(loop: "Scheduler") -> None:
     """Flush between two callbacks the writes held back for the end of the tick: they have become too large."""
     outer, loop._source = loop._source, _FLUSH

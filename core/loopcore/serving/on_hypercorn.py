@@ -44,10 +44,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     try:
         make_config(options, ())
     except Exception as error:
-        raise UsageError(
-            f"hypercorn's Config raises {type(error).__name__}: {error} for the options {', '.join(options)}; "
-            "correct them"
-        ) from error
+        given = ", ".join(options)
+        raise UsageError(f"hypercorn's Config raises {type(error).__name__}: {error}; check {given}") from error
 
 
 def make_config(options: Mapping[str, Any], descriptors: Sequence[int]) -> Config:

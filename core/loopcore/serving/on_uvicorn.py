@@ -57,12 +57,11 @@ def check_options(options: Mapping[str, Any]) -> None:
         if name not in known:
             raise UsageError(f"uvicorn.Config has no option {name!r}{did_you_mean(name, known)}")
         check_value("uvicorn", name, options[name], known[name].default)
-    try:
-        make_config(lambda scope, receive, send: None, options)
+    try:  # logging and the environment are those of the calling program
+        uvicorn.Config("", loop="none", **{**options, "log_config": None, "env_file": None})
     except Exception as error:
-        raise UsageError(
-            f"uvicorn.Config raises {type(error).__name__}: {error} for the options {', '.join(options)}; correct them"
-        ) from error
+        given = ", ".join(options) or "the environment"
+        raise UsageError(f"uvicorn.Config raises {type(error).__name__}: {error}; check {given}") from error
 
 
 def make_config(app: Any, options: Mapping[str, Any]) -> uvicorn.Config:

@@ -63,11 +63,15 @@ def _record(arguments: argparse.Namespace, command: str, duration: float | None)
                 duration = 0.0 if was_on else _AT_LEAST
             where = agent.folder / "recording"
             agent.ask("record", found[0]["loop"], f"{duration} {where}", _WRITING + duration)
-            write_recording(output, agent.take(where.name))
+            recording = agent.take(where.name)
     except NotReachedError as exc:
         raise UsageError(f"{exc}; to see where it is: loopcore stacks {pid}") from None
     except GoneError as exc:
         raise UsageError(f"{exc}; nothing is written") from None
+    except OSError as exc:
+        raise UsageError(f"process {pid} cannot be recorded: {exc}") from None
+    try:
+        write_recording(output, recording)
     except OSError as exc:
         why = exc.strerror or exc  # its file name may be another
         raise UsageError(f"{output} cannot be written: {why}; choose another file with --output") from None

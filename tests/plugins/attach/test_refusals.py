@@ -1,13 +1,14 @@
 """What cannot be attached to is refused in one message that says what to do."""
 
 import argparse
-import errno
 import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -62,17 +63,18 @@ def test_folder_of_the_output_is_looked_at_first(tmp_path: Path, command: str) -
 
 def test_output_that_cannot_be_written_is_named_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "it.rec"
-
-    def attached(pid: int, command: str) -> Any:
-        raise PermissionError(errno.EACCES, "Permission denied", f"{output}.part")
-
-    monkeypatch.setattr(commands, "attached", attached)
+    output.write_bytes(b"no recording")
+    agent = Mock(folder=tmp_path)
+    monkeypatch.setattr(commands, "attached", lambda pid, command: nullcontext(agent))
+    monkeypatch.setattr(commands, "chosen", lambda agent, wish: [{"loop": 1, "backend": "loopcore epoll"}])
     parser = argparse.ArgumentParser()
     commands.record(parser)
     arguments = parser.parse_args(["1", "--output", str(output)])
     with pytest.raises(UsageError) as caught:
         arguments.act(arguments)
-    assert str(caught.value) == f"{output} cannot be written: Permission denied; choose another file with --output"
+    reason = "this file is not a recording, and is not overwritten"
+    assert str(caught.value) == f"{output} cannot be written: {reason}; choose another file with --output"
+    assert output.read_bytes() == b"no recording"
 
 
 @pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="Python 3.14 can")
