@@ -100,7 +100,7 @@ def test_streams_are_complete_and_websockets_are_closed_with_1012(name: str, tmp
     ("name", "value", "message"),
     [
         ("keep_alive_timeout", "abc", "option 'keep_alive_timeout' must be a number, not 'abc'"),
-        ("root_path", 5, "for the options root_path; correct them"),
+        ("root_path", 5, "; check root_path"),
     ],
 )
 def test_values_that_hypercorn_cannot_use_are_refused(name: str, value: object, message: str) -> None:

@@ -228,7 +228,7 @@ def test_a_unix_socket_is_served_and_removed(folder: Path) -> None:
         (["served:app", "--processes", "--shared-app"], 2, "use --shared-app with --threads"),
         (["served:app", "--threads", "--loops", "1", "--uds", "no/s"], 2, "cannot accept at the Unix socket no/s"),
         (["served:app", "--set", "workers=2"], 2, "option 'workers' has its own option --loops"),
-        (["served:app", "--set", "http=h9"], 2, "for the options http, log_level; correct them"),
+        (["served:app", "--set", "http=h9"], 2, "; check http, log_level"),
         (["served:failing", "--threads"], 3, ""),
     ],
 )

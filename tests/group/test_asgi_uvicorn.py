@@ -275,8 +275,8 @@ def test_options_that_cannot_be_set_are_refused(name: str, message: str) -> None
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("log_level", "loud", r"uvicorn\.Config raises KeyError: 'loud' for the options log_level; correct them"),
-        ("http", "h9", "for the options http; correct them"),
+        ("log_level", "loud", r"uvicorn\.Config raises KeyError: 'loud'; check log_level"),
+        ("http", "h9", "; check http"),
         ("timeout_keep_alive", "abc", "option 'timeout_keep_alive' must be a number, not 'abc'"),
         ("access_log", "maybe", "option 'access_log' must be true or false, not 'maybe'"),
     ],

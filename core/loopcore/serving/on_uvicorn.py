@@ -58,7 +58,7 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise UsageError(f"uvicorn.Config has no option {name!r}{did_you_mean(name, known)}")
         check_value("uvicorn", name, options[name], known[name].default)
     try:  # logging and the environment are those of the calling program
-        uvicorn.Config("", loop="none", **{**options, "log_config": None, "env_file": None})
+        make_config(lambda scope, receive, send: None, {**options, "log_config": None, "env_file": None})
     except Exception as error:
         given = ", ".join(options) or "the environment"
         raise UsageError(f"uvicorn.Config raises {type(error).__name__}: {error}; check {given}") from error
