@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"takes no argument {unknown[0]!r}")
 
     def _moved(self, word: str, words: Sequence[str]) -> str:
-        """Return the line with `word` before the command, as a hint; empty if that is no line to run."""
+        """Return a hint: the command line with `word` first; empty if that line would not run the command."""
         option, equals, _ = word.partition("=")
         action = make_parser()._option_string_actions.get(option)
         if action is None or word not in words or option in ("-V", "--version"):

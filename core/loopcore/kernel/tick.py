@@ -307,7 +307,10 @@ def run_flushes(loop: "Scheduler") -> None:
 
 
 def flush_after_error(loop: "Scheduler") -> None:
-    """After an exception has ended a run, send what transports have held back: asyncio has sent it at once."""
+    """After an exception has ended a run, send what transports have held back: asyncio has sent it at once.
+
+    Runs no microtasks. Errors are reported. Thread: the loop's own.
+    """
     loop._unflushed = 0
     for _ in range(loop._flushes._count):
         runnable = loop._flushes.pop()

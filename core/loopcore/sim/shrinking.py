@@ -65,8 +65,8 @@ def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], budge
     """A failing run with the fewest answers other than 0 that `budget` runs could find, without zeros at the end.
 
     `fails` runs the program under `Replay(values)` and says whether it fails in the same way. The result is one that
-    failed: unless the budget ended before, leaving out any one change makes it pass. `choices`, if they do not
-    fail, come back as they are.
+    failed: unless the budget ended before, leaving out any one change makes it pass. Returns
+    `choices` unchanged if they do not fail.
     """
     search = _Shrink(choices, fails, budget)
     if search.try_(search.best):

@@ -84,7 +84,7 @@ class Interruptions:
 
 
 class _Faulty:
-    """What both have: the inner backend, and the choice of what happens."""
+    """A backend over another one, which it owns, and the chance of each fault."""
 
     name = "faulty"
     backend_api = (1, 0)

@@ -94,7 +94,7 @@ def prove(backend: str, only: Sequence[str] = (), json_file: Path | None = None,
 
 
 def factory_of(backend: str) -> Any:
-    """Return the class of `backend`. Raises UsageError if `MODULE:CLASS` cannot be found, or is no class."""
+    """Return the class of `backend`. Raises UsageError if `MODULE:CLASS` is not found, or not a class."""
     try:
         found = making.factory_of(backend)
     except (ImportError, AttributeError) as exc:

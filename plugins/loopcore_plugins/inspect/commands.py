@@ -86,7 +86,7 @@ def seconds(text: str) -> float:
 
 
 def check_folder(file: Path) -> None:
-    """Raise UsageError if there is no folder for `file`."""
+    """Raise UsageError unless the folder of `file` exists."""
     folder = file.absolute().parent
     if not folder.is_dir():
         raise UsageError(f"{file} cannot be written: there is no folder {folder}")

@@ -1,4 +1,4 @@
-"""Calls of streams as coroutines: each is an object of its own, and is awaited once."""
+"""Calls of streams as coroutines: each is another object, and is awaited once."""
 
 import asyncio
 import gc
