@@ -237,7 +237,7 @@ def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Pa
             shutil.copytree(
                 source / root / package,
                 scratch / "in" / package,
-                ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c"),
+                ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c", INFO.name),
             )
     out = scratch / "out"
     compile_once(scratch / "in", out, modules)

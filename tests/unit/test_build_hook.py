@@ -91,6 +91,26 @@ def test_the_build_names_each_module_as_it_is_finished(
     assert built == {"_cyutility", "one", "two"}
 
 
+def test_what_is_kept_of_a_build_does_not_depend_on_how_the_checkout_was_installed(
+    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    builds = []
+
+    def run_compiler(tree: Path, out: Path, modules: list[Path]) -> None:
+        out.mkdir()
+        builds.append(tree)
+
+    monkeypatch.setattr(hook, "run_compiler", run_compiler)
+    monkeypatch.setenv("LOOPCORE_BUILD_CACHE", str(tmp_path / "kept"))
+    source = tmp_path / "source" / "core" / "loopcore" / "task.py"
+    source.parent.mkdir(parents=True)
+    record = tmp_path / "source" / "core" / hook.INFO
+    for name, changed in (("new", source), ("same", record), ("edited", source)):
+        changed.write_text(name, encoding="utf-8")
+        hook.compile_modules(tmp_path / "source", [Path("loopcore", "task.py")], tmp_path / name)
+    assert builds == [tmp_path / name / "in" for name in ("new", "edited")]
+
+
 def test_a_failed_build_gives_the_reason_in_one_line(
     hook: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
