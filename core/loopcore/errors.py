@@ -4,6 +4,13 @@ asyncio's own types stay where asyncio raises them, and an `OSError` is never wr
 moves to loopcore keeps its `except` clauses. These types are for errors that asyncio does not have.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class LoopcoreError(Exception):
     """Base of loopcore's own errors; never raised itself."""
@@ -23,3 +30,19 @@ class BackendClosedError(BackendError):
 
 class BackendUnavailableError(LoopcoreError):
     """The requested backend cannot run in this environment; the message lists what was tried and why it failed."""
+
+
+def check_writable(path: Path) -> None:
+    """Raise UsageError if `path` cannot be written. What is there stays as it is. Thread: any."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
+    if path.is_dir():
+        raise UsageError(f"cannot write {str(path)!r}: it is a folder")
+    existed = path.exists()
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    if not existed:
+        path.unlink()

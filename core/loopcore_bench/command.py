@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from loopcore.cli.output import align
-from loopcore.errors import UsageError
+from loopcore.errors import UsageError, check_writable
 from loopcore.selection.discovery import choose_backend, list_backends
 from loopcore_bench.charts import BASE, Group, base_of, groups_of, text_chart
 from loopcore_bench.loops import LoopSpec, parse_loop
@@ -104,7 +104,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _check_files(*paths: Path | None) -> None:
-    """Raise UsageError if a file cannot be written, or two are the same; files that did not exist are removed again."""
+    """Raise UsageError if a file cannot be written, or two are the same."""
     given = [path for path in paths if path is not None]
     places = [path.absolute() for path in given]
     for path, place in zip(given, places, strict=True):
@@ -112,17 +112,7 @@ def _check_files(*paths: Path | None) -> None:
             raise UsageError(f"--html and --json are the same file, {str(path)!r}")
         if str(path) == "-":
             raise UsageError("cannot write to '-': standard output has the table; name a file")
-        if not place.parent.is_dir():
-            raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(place.parent)!r}")
-        if path.is_dir():
-            raise UsageError(f"cannot write {str(path)!r}: it is a folder")
-        was_there = path.exists()
-        try:
-            path.open("ab").close()
-        except OSError as error:
-            raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
-        if not was_there:
-            path.unlink()
+        check_writable(path)
 
 
 def _advice(specs: list[LoopSpec], loops: dict[str, dict[str, Any]], *, asked: bool) -> list[str]:

@@ -311,7 +311,7 @@ def _replay_dump(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     import traceback
 
-    from loopcore.errors import UsageError
+    from loopcore.errors import UsageError, check_writable
 
     if arguments.token is None and arguments.on is not None:
         return _replay_dump(arguments)
@@ -327,10 +327,9 @@ def _replay(arguments: argparse.Namespace) -> int:
     from loopcore.sim.running import simulate
     from loopcore.sim.tape import Tape
 
-    for name in ("trace", "diagram"):
-        path: Path | None = getattr(arguments, name)
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"--{name}: there is no folder {path.absolute().parent}")
+    for path in (arguments.trace, arguments.diagram):
+        if path is not None:
+            check_writable(path)
     main = load(arguments.program) if arguments.on is None else _traffic(arguments)
     tape = Tape.from_token(arguments.token)
     outcome = simulate(main, tape, limit=arguments.limit)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.errors import UsageError
+from loopcore.errors import UsageError, check_writable
 from loopcore.ports.completion import is_completion_backend
 from loopcore.testing import making
 from loopcore.testing.guarantees import GUARANTEES, NAMES
@@ -76,8 +76,8 @@ def prove(backend: str, only: Sequence[str] = (), json_file: Path | None = None,
         raise UsageError(f"--only: there is no guarantee {', '.join(map(repr, unknown))}; there are {known}")
     wanted = {test for each in GUARANTEES if each.name in only for test in each.tests} | {*only}
     for path in (json_file, badge):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(path.absolute().parent)!r}")
+        if path is not None:
+            check_writable(path)
     collector = Collector(wanted)
     with tempfile.TemporaryDirectory(prefix="loopcore-conformance-") as folder:
         status = run_tests(Path(folder), backend, collector)

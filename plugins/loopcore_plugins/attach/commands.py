@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-from loopcore.errors import UsageError
+from loopcore.errors import UsageError, check_writable
 from loopcore_plugins.attach.injection import NotReachedError, attached
 from loopcore_plugins.attach.reports import chosen
 from loopcore_plugins.inspect.client import GoneError
-from loopcore_plugins.inspect.commands import GROUP, check_folder, seconds
+from loopcore_plugins.inspect.commands import GROUP, seconds
 from loopcore_plugins.inspect.places import pid_and_number
 from loopcore_plugins.recorder.files import write_recording
 
@@ -44,7 +44,7 @@ def _record(arguments: argparse.Namespace, command: str, duration: float | None)
         raise UsageError(f"{wish!r} is not a process number, nor PID.NUMBER")
     pid, _ = named
     output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.rec")
-    check_folder(output)
+    check_writable(output)
     try:
         with attached(pid, command) as agent:
             found = chosen(agent, wish)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from loopcore.errors import UsageError
+from loopcore.errors import UsageError, check_writable
 from loopcore_plugins.attach.reports import ask_each as ask_unprepared
 from loopcore_plugins.attach.reports import pid_to_attach
 from loopcore_plugins.inspect.client import PATIENCE, Client, GoneError, SilentError, connect, find
@@ -83,13 +83,6 @@ def seconds(text: str) -> float:
     if not 0.05 <= value <= 86400:
         raise argparse.ArgumentTypeError("must be between 0.05 and 86400 seconds")
     return value
-
-
-def check_folder(file: Path) -> None:
-    """Raise UsageError unless the folder of `file` exists."""
-    folder = file.absolute().parent
-    if not folder.is_dir():
-        raise UsageError(f"{file} cannot be written: there is no folder {folder}")
 
 
 def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -184,7 +177,7 @@ def _top(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         from loopcore_plugins.inspect.page import record
 
-        check_folder(arguments.html)
+        check_writable(arguments.html)
         tell, clear = _progress(f"recording {address}", arguments.seconds)
         try:
             record(address, arguments.html, arguments.seconds, tell)

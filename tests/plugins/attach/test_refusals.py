@@ -54,11 +54,12 @@ def test_process_that_is_not_python() -> None:
 
 
 @pytest.mark.parametrize("command", ["dump", "record"])
-def test_folder_of_the_output_is_looked_at_first(tmp_path: Path, command: str) -> None:
-    output = tmp_path / "absent" / "it.rec"
-    refused = loopcore(command, str(os.getpid()), "--output", str(output))
-    assert refused.returncode == 2
-    assert refused.stderr == f"loopcore: error: {output} cannot be written: there is no folder {output.parent}\n"
+def test_place_of_the_output_is_looked_at_first(tmp_path: Path, command: str) -> None:
+    absent = tmp_path / "absent"
+    for output, why in ((absent / "it.rec", f"there is no folder '{absent}'"), (tmp_path, "it is a folder")):
+        refused = loopcore(command, str(os.getpid()), "--output", str(output))
+        assert refused.returncode == 2
+        assert refused.stderr == f"loopcore: error: cannot write '{output}': {why}\n"
 
 
 def test_output_that_cannot_be_written_is_named_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

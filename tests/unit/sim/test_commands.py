@@ -132,9 +132,11 @@ async def main() -> None:
 
 
 @pytest.mark.parametrize("option", ["--trace", "--diagram"])
-def test_the_folder_of_a_report_is_looked_at_before_the_run(program: str, tmp_path: Path, option: str) -> None:
-    told = refused(program, "no token", option, str(tmp_path / "absent" / "file"))
-    assert f"{option}: there is no folder {tmp_path / 'absent'}" in told
+def test_the_place_of_a_report_is_looked_at_before_the_run(program: str, tmp_path: Path, option: str) -> None:
+    absent = tmp_path / "absent"
+    told = refused(program, "no token", option, str(absent / "file"))
+    assert f"cannot write '{absent / 'file'}': there is no folder '{absent}'" in told
+    assert f"cannot write '{tmp_path}': it is a folder" in refused(program, "no token", option, str(tmp_path))
 
 
 def test_hosts_of_a_run_in_which_no_host_did_anything_are_refused_so(program: str) -> None:
