@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import logging
 import sys
+import traceback
 from typing import Any
 
 import pytest
@@ -32,6 +33,33 @@ def test_a_callback_gets_its_arguments_in_its_context(loop: Loop, name: str, whe
     getattr(loop, name)(*when, callback, 1, "2", context=context)
     loop.run_forever()
     assert seen == [(1, "2", "inside")]
+
+
+@pytest.mark.covers("EventLoop.set_exception_handler")
+def test_the_error_of_a_callback_is_the_current_exception_of_the_handler(loop: Loop) -> None:
+    seen: list[Any] = []
+
+    def handler(_: Loop, context: dict[str, Any]) -> None:
+        error = sys.exc_info()[1]
+        assert error is not None
+        assert error is context["exception"]
+        functions = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        seen.append((functions[-1], error.__context__))
+
+    def fail() -> None:
+        inner = ValueError("inner")
+        try:
+            raise inner
+        finally:
+            raise KeyError("outer")
+
+    loop.set_exception_handler(handler)
+    loop.call_soon(fail)
+    loop.call_later(0.001, loop.stop)
+    loop.run_forever()
+    ((function, cause),) = seen
+    assert function == "fail"
+    assert repr(cause) == "ValueError('inner')"
 
 
 @pytest.mark.covers("EventLoop.time", "EventLoop.call_at", "TimerHandle.when")

@@ -215,6 +215,32 @@ def test_a_tasks_result_is_its_coroutines(loop: Loop) -> None:
     assert loop.run_until_complete(task) is None
 
 
+@pytest.mark.covers("Task.print_stack(file)", "Task.get_stack")
+async def test_a_cancelled_task_has_no_stack(loop: Loop) -> None:
+    task = loop.create_task(asyncio.sleep(10))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    out = io.StringIO()
+    task.print_stack(file=out)
+    assert task.get_stack() == []
+    assert out.getvalue() == f"No stack for {task!r}\n"
+
+
+async def test_a_task_is_not_shown_to_wait_for_one_of_another_name(loop: Loop) -> None:
+    seen: list[str] = []
+    inner = loop.create_task(asyncio.sleep(0))
+    inner.add_done_callback(lambda _: seen.append(repr(outer)))
+
+    async def wait() -> None:
+        await inner
+
+    outer = loop.create_task(wait())
+    await outer
+    # loopcore leaves out a task that has ended, while the other has not gone on.
+    assert "wait_for" not in seen[0] or f"name={inner.get_name()!r}" in seen[0]
+
+
 @pytest.mark.covers("Task.print_stack(limit, file)", "Task.get_stack(limit)")
 def test_the_stack_of_a_failed_task_can_be_cut_short(loop: Loop) -> None:
     def fail() -> None:

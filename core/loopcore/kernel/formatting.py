@@ -71,10 +71,13 @@ def describe_task(task: Any) -> str:
 
 
 def task_stack(task: Any, limit: int | None) -> list[FrameType]:
-    """Return the frames of a task's coroutine, or of the traceback it ended with."""
-    return base_tasks._task_get_stack(task, limit)
+    """Return the frames of a task's coroutine, or of the traceback it failed with."""
+    return [] if task.cancelled() else base_tasks._task_get_stack(task, limit)
 
 
 def print_task_stack(task: Any, limit: int | None, file: Any) -> None:
     """Print the stack of a task's coroutine, as `traceback` would."""
-    base_tasks._task_print_stack(task, limit, file)
+    if task.cancelled():
+        print(f"No stack for {task!r}", file=file)
+    else:
+        base_tasks._task_print_stack(task, limit, file)

@@ -106,7 +106,12 @@ class Handle(Runnable):
         context: dict[str, Any] = {"message": f"Exception in callback {what}", "exception": exc, "handle": self}
         if self._source_traceback:
             context["source_traceback"] = self._source_traceback
-        self._loop.call_exception_handler(context)
+        kept = exc.__traceback__, exc.__context__
+        try:
+            raise exc
+        except BaseException:  # so that it is the current exception while the handler runs, as with asyncio
+            exc.__traceback__, exc.__context__ = kept
+            self._loop.call_exception_handler(context)
 
     def cancel(self) -> None:
         """Cancel the callback and release it with its arguments. Without effect if it has run or was cancelled.

@@ -26,14 +26,12 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore._native.asyncio_task import Task as AsyncioTask
     from cython.cimports.loopcore._native.interpreter import copy_context
-    from cython.cimports.loopcore.kernel.future import as_public
     from cython.cimports.loopcore.kernel.task import make_step
     from cython.cimports.loopcore.kernel.visible import begin
 else:
     from asyncio import Task as AsyncioTask
 
     from loopcore._native.interpreter import copy_context
-    from loopcore.kernel.future import as_public
     from loopcore.kernel.task import make_step
 
     def begin(
@@ -89,9 +87,10 @@ class Task(AsyncioTask):  # type: ignore[misc]
         begin(self, coro, name, context)
         self._step: Step = Step.__new__(Step)
         self._step._public = self
-        self._step._name = None if name is None else str(name)
         try:
-            self._step.__init__(coro, loop=loop, context=_get_context(self), eager_start=eager_start)  # type: ignore[misc]
+            self._step.__init__(  # type: ignore[misc]
+                coro, loop=loop, name=name, context=_get_context(self), eager_start=eager_start
+            )
         finally:
             del self  # an eager task keeps its exception, and that this frame
 
@@ -172,7 +171,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     @property
     def _exception(self) -> BaseException | None:
-        return self._step._exception
+        return None if self.cancelled() else self._step._exception
 
     @property
     def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
@@ -181,7 +180,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
     @property
     def _fut_waiter(self) -> Any:
         waiter = self._step._fut_waiter
-        return as_public(waiter) if isinstance(waiter, Step) else waiter
+        return waiter._public if isinstance(waiter, Step) else waiter  # None if that task has just ended
 
     @property
     def _must_cancel(self) -> bool:
