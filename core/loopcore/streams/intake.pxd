@@ -23,6 +23,8 @@ cdef class Intake:
     cdef object _resume(self)
     @cython.locals(future=Future)
     cdef object _wake(self)
+    cdef object _enter(self, str name)
+    cdef object _refuse(self, str name)
     cdef object _wait(self, str name, Py_ssize_t needed)
     cdef object _leave(self, object future)
     @cython.locals(taken=bytes)

@@ -9,7 +9,7 @@ Thread: the loop's own. Sizes are in bytes.
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from loopcore.kernel.formatting import extract_stack
 from loopcore.kernel.future import Future
@@ -100,13 +100,26 @@ class Intake:
         elif not waiter.done():
             waiter.set_result(None)
 
+    def _enter(self, name: str) -> None:
+        """Raise the exception of the stream, or RuntimeError if another call waits for all that will come.
+
+        `name` is the name of the call that begins.
+        """
+        if self._exception is not None:
+            raise self._exception
+        if self._waiter is not None and self._needed == sys.maxsize:
+            self._refuse(name)
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise RuntimeError(f"{name}() called while another coroutine is already waiting for incoming data")
+
     def _wait(self, name: str, needed: int) -> "asyncio.Future[None]":
         """Return a future that is done when `needed` bytes are unread, or nothing more will come.
 
-        Raises RuntimeError if another call waits already; `name` is the name of this one.
+        `needed` is sys.maxsize for all that will come. Raises RuntimeError if another call waits already.
         """
         if self._waiter is not None:
-            raise RuntimeError(f"{name}() called while another coroutine is already waiting for incoming data")
+            self._refuse(name)
         if self._paused:  # otherwise nothing would ever come
             self._paused = False
             self._transport.resume_reading()

@@ -56,12 +56,13 @@ class Read(Reading):
         intake = self._intake
         count = self._count
         if first:
-            if intake._exception is not None:
-                raise intake._exception
-            if count == 0:
+            if count == 0 and intake._exception is None:
                 return b""
+            intake._enter("read")
         size = intake._chunks.size
         if count < 0:
+            if intake._exception is not None:
+                raise intake._exception
             if not intake._eof:
                 return self._wait_for_more("read", sys.maxsize)
             count = size
@@ -88,10 +89,9 @@ class ReadExactly(Reading):
         if first:
             if count < 0:
                 raise ValueError("readexactly size can not be less than zero")
-            if intake._exception is not None:
-                raise intake._exception
-            if count == 0:
+            if count == 0 and intake._exception is None:
                 return b""
+            intake._enter("readexactly")
         if intake._chunks.size >= count:
             return intake._take(count)
         if intake._eof:
@@ -119,8 +119,7 @@ class ReadUntil(Reading):
         intake = self._intake
         if first:
             self._begin()
-            if intake._exception is not None:
-                raise intake._exception
+            intake._enter("readuntil")
         chunks = intake._chunks
         size = chunks.size
         if size - self._offset >= self._shortest:

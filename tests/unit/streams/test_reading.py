@@ -100,6 +100,36 @@ async def test_a_second_reader_is_refused() -> None:
     await cancelled(task)
 
 
+@pytest.mark.parametrize(
+    ("name", "args", "told"),
+    [("read", (1,), "read"), ("readexactly", (1,), "readexactly"), ("readline", (), "readuntil")],
+)
+@pytest.mark.parametrize("kind", [asyncio.StreamReader, StreamReader])
+async def test_what_comes_while_all_is_waited_for_is_nobody_elses(
+    kind: type[asyncio.StreamReader], name: str, args: tuple[Any, ...], told: str
+) -> None:
+    reader = kind()
+    task = await begun(reader.read())
+    reader.feed_data(b"one\ntwo\n")
+    await asyncio.sleep(0)
+    assert await reader.read(0) == b""
+    with pytest.raises(RuntimeError, match=rf"{told}\(\) called while another coroutine is already waiting"):
+        await getattr(reader, name)(*args)
+    reader.feed_eof()
+    assert await task == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("kind", [asyncio.StreamReader, StreamReader])
+async def test_an_error_after_the_end_is_raised_by_a_call_that_waits_for_all(kind: type[asyncio.StreamReader]) -> None:
+    reader = kind()
+    task = await begun(reader.read())
+    reader.feed_data(b"x")
+    reader.feed_eof()
+    reader.set_exception(ValueError("late"))
+    with pytest.raises(ValueError, match="late"):
+        await task
+
+
 def test_single_bytes_are_not_kept_as_objects(loop: asyncio.AbstractEventLoop) -> None:
     reader = StreamReader(loop=loop)
     tracemalloc = pytest.importorskip("tracemalloc")  # PyPy has none
