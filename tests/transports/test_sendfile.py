@@ -40,6 +40,17 @@ async def test_a_file_stands_between_what_was_written_before_and_after(
     assert source.tell() == 3_000_005
 
 
+@pytest.mark.loopcore_only  # asyncio's takes it from Python 3.14 on
+@pytest.mark.parametrize("kernel", [True, False])
+async def test_a_count_may_be_greater_than_any_file(loop: Loop, kernel: bool, tmp_path: Path) -> None:
+    path = tmp_path / "small"
+    path.write_bytes(b"small")
+    async with opened(Recorder()) as (transport, peer):
+        with path.open("rb") as file:
+            assert await loop.sendfile(transport, file if kernel else io.BytesIO(b"small"), 0, 2**63) == 5
+        assert await receive(peer, 5) == b"small"
+
+
 @pytest.mark.parametrize("kernel", [True, False])
 async def test_a_file_follows_what_the_kernel_has_not_taken_yet(
     loop: Loop, file: io.BufferedReader, kernel: bool

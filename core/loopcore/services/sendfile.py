@@ -98,7 +98,7 @@ class SendFiles:
         if port is None and not hasattr(os, "sendfile"):
             raise asyncio.SendfileNotAvailableError("os.sendfile() is not available")
         descriptor, size = _regular_file(file)
-        to_send = size if count is None else count
+        to_send = size if count is None else min(count, sys.maxsize)
         if not to_send:
             return 0
         sending = Sending(sock, file, descriptor, offset, to_send, whole=count is None, note=note)
