@@ -311,7 +311,7 @@ async def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop
 @pytest.mark.differs(
     "EventLoop.create_server",
     why="Accepting a connection does not create a task, so cancelling all tasks does not end a connection that is "
-    "being accepted; `Server.abort_clients` does. asyncio creates one.",
+    "being accepted, nor a `wait_closed` that waits for it; `Server.abort_clients` ends both. asyncio creates one.",
 )
 @pytest.mark.loopcore_only
 async def test_accepting_a_connection_creates_no_task(loop: Loop) -> None:
