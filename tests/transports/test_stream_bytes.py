@@ -2,6 +2,7 @@
 
 import array
 import asyncio
+import contextlib
 import random
 import socket
 import sys
@@ -129,6 +130,35 @@ async def test_slices_and_arrays_are_sent_as_their_bytes(backend_name: str) -> N
         expected = numbers.tobytes() + (bytes(range(256)) * 40)[100:9000]
         assert got[: len(expected)] == expected
         assert got[len(expected) :] in (b"", strided.tobytes())
+
+
+@pytest.mark.differs(
+    "Transport.write",
+    "Transport.writelines",
+    why="A memoryview that is not contiguous is sent; asyncio loses the connection with a BufferError; before "
+    "Python 3.12 its `writelines` raises TypeError.",
+)
+@pytest.mark.loopcore_only
+async def test_a_view_that_is_not_contiguous_is_sent() -> None:
+    view = memoryview(b"abcdefgh")[::2]
+    async with opened(Recorder()) as (transport, peer):
+        transport.write(view)
+        transport.writelines([view, b" ", view])
+        transport.close()
+        assert await receive_all(peer) == b"acegaceg aceg"
+
+
+@pytest.mark.differs("Transport.writelines", why="An array raises TypeError, as `write` does; asyncio sends it.")
+async def test_a_list_with_an_array_is_refused(backend_name: str) -> None:
+    numbers: Any = array.array("B", b"abc")
+    async with opened(Recorder()) as (transport, peer):
+        with pytest.raises(TypeError):
+            transport.write(numbers)
+        refused = pytest.raises(TypeError) if backend_name != "asyncio" else contextlib.nullcontext()
+        with refused:
+            transport.writelines([numbers])
+        transport.close()
+        assert await receive_all(peer) == (b"" if backend_name != "asyncio" else b"abc")
 
 
 @pytest.mark.parametrize("wrong", ["text", 5, None, [b"list"]])

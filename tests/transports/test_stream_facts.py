@@ -55,11 +55,24 @@ async def test_what_was_written_is_sent_before_the_socket_is_shut_down() -> None
             shown.shutdown(socket.SHUT_WR)
 
 
-async def test_nagles_algorithm_is_off(backend_name: str) -> None:
-    if backend_name == "asyncio":
-        pytest.skip("asyncio's loop asks sock.proto, which accept leaves 0 if the listener was made so")
-    async with opened(Recorder(), tcp_pair) as (transport, _):
-        assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+@pytest.mark.differs(
+    "EventLoop.connect_accepted_socket",
+    "EventLoop.create_connection(sock)",
+    why="TCP_NODELAY is set on every TCP socket; asyncio leaves it as it is if the socket's `proto` is 0, the default.",
+)
+async def test_nagles_algorithm_is_off(loop: Loop, backend_name: str) -> None:
+    for accepted in (True, False):
+        near, far = tcp_pair()  # accepted by a listener whose `proto` is 0, as is that of `near`
+        with far:
+            transport, _ = await (
+                loop.connect_accepted_socket(Recorder, near)
+                if accepted
+                else loop.create_connection(Recorder, sock=near)
+            )
+            off = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert bool(off) == (backend_name != "asyncio")
+            transport.abort()
+            await settle()
 
 
 async def test_the_representation_tells_state_and_descriptor() -> None:

@@ -84,6 +84,21 @@ async def test_an_end_without_close_notify_is_an_end() -> None:
         ]
 
 
+@pytest.mark.differs(
+    "SSLTransport.write",
+    why="What a protocol writes in `eof_received` is sent also if the peer has ended without close_notify; asyncio "
+    "drops it.",
+)
+async def test_an_end_without_close_notify_is_answered(backend_name: str) -> None:
+    protocol = Recorder()
+    protocol.react["eof"] = lambda: protocol.transport.write(b"good bye")
+    async with secured(protocol) as (_, peer):
+        peer.sock.shutdown(socket.SHUT_WR)
+        assert await peer.receive() == (b"" if backend_name == "asyncio" else b"good bye")
+        await protocol.seen("lost")
+        assert protocol.events == [("made",), ("eof",), ("lost", None)]
+
+
 async def test_an_end_without_close_notify_waits_for_a_paused_protocol() -> None:
     protocol = Recorder()
     async with secured(protocol) as (transport, peer):

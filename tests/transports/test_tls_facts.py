@@ -72,6 +72,15 @@ async def test_it_is_a_transport() -> None:
         assert transport.is_closing()
 
 
+@pytest.mark.differs(
+    "SSLTransport.is_reading", why="It is False after `close`, as in other transports; asyncio's stays True."
+)
+async def test_a_closed_transport_is_not_reading(backend_name: str) -> None:
+    async with secured(Recorder()) as (transport, _):
+        transport.close()
+        assert transport.is_reading() == (backend_name == "asyncio")
+
+
 @pytest.mark.loopcore_only
 async def test_its_representation_names_the_state_and_the_carrier() -> None:
     protocol = Recorder()

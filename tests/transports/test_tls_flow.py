@@ -120,6 +120,20 @@ async def test_a_slow_peer_pauses_the_protocol_and_a_quick_one_resumes_it() -> N
         assert protocol.kinds() == ["made", "pause", "resume"]
 
 
+@pytest.mark.differs(
+    "SSLTransport.get_write_buffer_size",
+    why="It also counts what the transport below still holds, so `pause_writing` comes at once; asyncio's counts only "
+    "what that does not have yet.",
+)
+async def test_what_the_carrier_holds_is_counted(backend_name: str) -> None:
+    protocol = Recorder()
+    async with secured(protocol, make_pair=tcp_pair) as (transport, _):
+        transport.write(b"x" * MUCH)
+        assert protocol.kinds() == (["made"] if backend_name == "asyncio" else ["made", "pause"])
+        await settle()
+        assert (transport.get_write_buffer_size() == 0) == (backend_name == "asyncio")
+
+
 @pytest.mark.loopcore_only
 async def test_the_marks_count_what_the_program_wrote() -> None:
     """While the carrier is full nothing is encrypted, and each byte that is written counts as one."""
