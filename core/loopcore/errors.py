@@ -39,7 +39,7 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
     if path.is_dir():
         raise UsageError(f"cannot write {str(path)!r}: it is a folder")
-    existed = path.exists()
+    existed = path.exists() or path.is_symlink()
     try:
         path.open("ab").close()
     except OSError as error:
