@@ -24,8 +24,8 @@ class BackendError(LoopcoreError):
     """A backend broke the contract of its port (`loopcore.ports`): a bug in the backend, not in the program."""
 
 
-class BackendClosedError(BackendError):
-    """A method of a backend was called after `close`."""
+class BackendClosedError(BackendError, RuntimeError):
+    """A method of a backend was called after `close`. A RuntimeError is what asyncio raises if its loop is closed."""
 
 
 class BackendUnavailableError(LoopcoreError):

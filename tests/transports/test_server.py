@@ -292,6 +292,15 @@ def test_an_error_of_the_factory_ends_that_connection_only(loop: Loop, backend_n
         gc.collect()
 
 
+def test_a_server_cannot_be_started_once_its_loop_is_closed(loop: Loop) -> None:
+    server = loop.run_until_complete(loop.create_server(asyncio.Protocol, "127.0.0.1", 0, start_serving=False))
+    (sock,) = server.sockets
+    loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        server.start_serving().send(None)  # type: ignore[attr-defined]
+    sock._sock.close()  # type: ignore[attr-defined]
+
+
 @pytest.mark.differs(
     "EventLoop.create_server",
     why="If a factory fails, the error is reported and the connection closed; asyncio reports it in debug mode only.",

@@ -33,6 +33,27 @@ async def test_connections_are_made_in_copies_of_the_context_that_started_the_se
     assert found == ["the server's", "the server's"]
 
 
+async def test_a_server_that_starts_later_has_the_context_that_python_says(loop: Loop) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nobody's")
+    made: list[Any] = []
+    found: list[str] = []
+
+    def factory() -> Any:
+        found.append(variable.get())
+        return Counter(made)
+
+    async def start(server: Any) -> None:
+        variable.set("the starter's")
+        await server.start_serving()
+
+    variable.set("the maker's")
+    async with serving(factory, start_serving=False) as server:
+        await loop.create_task(start(server))
+        with await connect(server):
+            await until(lambda: bool(made))
+    assert found == ["the maker's" if sys.version_info >= (3, 15) else "the starter's"]
+
+
 @pytest.mark.parametrize("over_tls", [False, True], ids=["TCP", "TLS"])
 async def test_a_task_that_resumes_reading_keeps_its_context_to_itself(
     loop: Loop, backend_name: str, over_tls: bool

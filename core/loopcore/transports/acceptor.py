@@ -88,8 +88,8 @@ class Acceptor(Runnable):
         self.backlog: int = max(1, backlog)
         # Kept, because `socket.family` and `socket.type` make enum members on every access.
         self.kind: tuple[int, int, int] = (int(sock.family), int(sock.type) | NON_BLOCKING, sock.proto)
-        # The context that started the server; each connection is made in a copy of it.
-        self.context: Context = copy_context()
+        # Each connection is made in a copy of it.
+        self.context: Context = copy_context() if server._context is None else server._context
         self.retry: TimerHandle | None = None
         self.name: InheritedSockname | None = inherited_sockname(sock)
         self._is_internet: bool = sock.family in INTERNET

@@ -15,6 +15,7 @@ import socket
 import sys
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from loopcore.transports.acceptor import Acceptor
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
+
+KEEPS_CONTEXT: Final = sys.version_info >= (3, 15)
+"""Whether connections are made in copies of the context that made the server, not of the one that starts it."""
 
 CLOSES_CLIENTS: Final = sys.version_info >= (3, 14)
 """Whether `serve_forever`, when cancelled, closes the connections, since it waits for their end (gh-123720)."""
@@ -73,6 +77,7 @@ class Server(Clients, asyncio.AbstractServer):
         self._ssl_context = ssl_context
         self._backlog = backlog
         self._after_close = after_close
+        self._context: Context | None = copy_context() if KEEPS_CONTEXT else None
         self._acceptors: list[Acceptor] = []
         self._serving = False
         self._serving_forever_fut: asyncio.Future[None] | None = None
