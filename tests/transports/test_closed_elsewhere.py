@@ -173,6 +173,22 @@ def test_transport_closed_in_another_thread_wakes_the_loop(
     run(loop, test())
 
 
+@pytest.mark.differs(
+    "Transport.abort",
+    "Transport.close",
+    why="Another thread may call it in debug mode too; asyncio raises RuntimeError.",
+)
+@pytest.mark.loopcore_only  # asyncio never tells the protocol after that
+async def test_debug_mode_accepts_the_closing_of_a_transport_in_another_thread(loop: Loop) -> None:
+    loop.set_debug(True)
+    for name in ("close", "abort"):
+        transport, protocol, (peer,) = await open_stream(loop)
+        await loop.run_in_executor(None, getattr(transport, name))
+        await protocol.lost.wait()
+        assert protocol.lost_in == [threading.get_ident()]
+        peer.close()
+
+
 def test_what_was_written_before_a_finalizer_elsewhere_closed_it_arrives(loop_factory: LoopFactory) -> None:
     loop = loop_factory()
     written = bytes(range(256)) * 4096

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, drain, endpoint, udp_socket
-from tests.transports.recorder import Handled, settle
+from tests.transports.pipe_support import made, pipe_pair, put
+from tests.transports.recorder import Handled, Recorder, settle
 
 Loop = asyncio.AbstractEventLoop
 
@@ -102,6 +103,38 @@ async def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop, de
         assert not transport.is_closing()
     assert [str(context["exception"]) for context in handled.contexts] == ["of error_received"]
     assert all(message.startswith("Exception in callback ") for message in handled.messages())
+
+
+@pytest.mark.differs(
+    "EventLoop.set_exception_handler",
+    why="The context of an error in `datagram_received`, `error_received` or a pipe's `data_received` has `protocol` "
+    "and `transport`; asyncio's has `handle`.",
+)
+async def test_the_report_of_an_error_names_the_protocol_and_the_transport(
+    loop: Loop, deaf: socket.socket, backend_name: str
+) -> None:
+    handled = Handled(loop)
+    datagrams, reader = Raising(), Recorder()
+    async with endpoint(datagrams, remote_addr=deaf.getsockname()) as transport:
+        transport.sendto(b"x")
+        await datagrams.seen("error")
+        deaf.connect(transport.get_extra_info("sockname"))
+        deaf.send(b"y")
+        await datagrams.seen("datagram")
+    with made(pipe_pair) as (reading, writing):
+        pipe, _ = await loop.connect_read_pipe(lambda: reader, reading)
+        reader.react["data"] = lambda: 1 // 0
+        put(writing, b"z")
+        await reader.seen("data")
+        pipe.close()
+        await reader.seen("lost")
+    if backend_name == "asyncio":
+        assert [isinstance(context["handle"], asyncio.Handle) for context in handled.contexts] == [True] * 3
+        assert not any({"protocol", "transport"} & context.keys() for context in handled.contexts)
+        return
+    named = [(context["protocol"], context["transport"]) for context in handled.contexts]
+    assert named == [(datagrams, transport), (datagrams, transport), (reader, pipe)]
+    assert not any("handle" in context for context in handled.contexts)
 
 
 async def test_what_error_received_raises_within_sendto_reaches_the_caller(deaf: socket.socket) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import os
 import signal
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, endpoint, udp_socket
+from tests.transports.pipe_support import made, pipe_pair
 from tests.transports.process_support import ProcessRecorder, ended, grandchild, shell
-from tests.transports.recorder import Handled, run, settle
+from tests.transports.recorder import Events, Handled, Recorder, run, settle
 
 
 @pytest.mark.covers("EventLoop.subprocess_shell")
@@ -29,6 +32,52 @@ async def test_protocol_methods_are_called_in_order() -> None:
     for fd in (1, 2):
         of_pipe = [event[0] for event in protocol.events if event[0].startswith("pipe") and event[1] == fd]
         assert of_pipe == ["pipe", "pipe lost"]
+
+
+@pytest.mark.differs(
+    "EventLoop.create_datagram_endpoint",
+    "EventLoop.connect_read_pipe",
+    "EventLoop.connect_write_pipe",
+    "EventLoop.subprocess_exec",
+    why="A protocol's methods share one copy of the opener's context; asyncio calls them in several contexts.",
+)
+async def test_all_callbacks_of_datagrams_pipes_and_processes_share_one_context(
+    loop: asyncio.AbstractEventLoop, backend_name: str
+) -> None:
+    variable = contextvars.ContextVar("variable", default=0)
+
+    def counted(protocol: Events, *kinds: str) -> list[int]:
+        def count() -> None:
+            counts.append(variable.get())
+            variable.set(len(counts))
+
+        counts: list[int] = []
+        protocol.react = dict.fromkeys(kinds, count)
+        return counts
+
+    datagrams, reader, writer, process = DatagramRecorder(), Recorder(), Recorder(), ProcessRecorder()
+    counts = [
+        counted(datagrams, "made", "datagram", "lost"),
+        counted(reader, "made", "data", "eof", "lost"),
+        counted(writer, "made", "lost"),
+        counted(process, "made", "pipe", "pipe lost", "exited", "lost"),
+    ]
+    with udp_socket() as peer:
+        async with endpoint(datagrams, ANY_PORT) as transport:
+            peer.sendto(b"x", transport.get_extra_info("sockname"))
+            await datagrams.seen("datagram")
+    with made(pipe_pair) as (reading, writing):
+        await loop.connect_read_pipe(lambda: reader, reading)
+        pipe, _ = await loop.connect_write_pipe(lambda: writer, writing)
+        pipe.write(b"x")
+        await reader.seen("data")
+        pipe.close()
+        await reader.seen("lost")
+    child, _ = await loop.subprocess_exec(lambda: process, "echo", stdin=None, stderr=None)
+    await ended(child, process)
+    assert [len(each) for each in counts] == [3, 4, 2, 5]
+    assert [each == [*range(len(each))] for each in counts] == [backend_name != "asyncio"] * 4
+    assert variable.get() == 0
 
 
 def wait_for_a_child() -> None:
