@@ -6,6 +6,8 @@ moves to loopcore keeps its `except` clauses. These types are for errors that as
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,16 +35,17 @@ class BackendUnavailableError(LoopcoreError):
 
 
 def check_writable(path: Path) -> None:
-    """Raise UsageError if `path` cannot be written. What is there stays as it is. Thread: any."""
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
-    if path.is_dir():
-        raise UsageError(f"cannot write {str(path)!r}: it is a folder")
-    existed = path.exists() or path.is_symlink()
+    """Raise UsageError if no file can be written at `path`. Leaves what is there as it is. Thread: any."""
     try:
-        path.open("ab").close()
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
+        if path.is_dir():
+            raise UsageError(f"cannot write {str(path)!r}: it is a folder")
+        if not path.exists():
+            path.open("ab").close()
+            path.resolve().unlink()  # what a link names, not the link
+        elif not os.access(path, os.W_OK):  # a pipe must not be opened: its reader would see the end
+            raise UsageError(f"cannot write {str(path)!r}: {os.strerror(errno.EACCES)}")
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
-    if not existed:
-        path.unlink()

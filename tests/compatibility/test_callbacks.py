@@ -44,22 +44,27 @@ def test_the_error_of_a_callback_is_the_current_exception_of_the_handler(loop: L
         assert error is not None
         assert error is context["exception"]
         functions = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-        seen.append((functions[-1], error.__context__))
+        seen.append((functions, error.__context__))
 
     def fail() -> None:
-        inner = ValueError("inner")
+        error = KeyError("mine")
         try:
-            raise inner
+            raise error
         finally:
-            raise KeyError("outer")
+            error.__context__ = inner
 
+    inner = ValueError("inner")
     loop.set_exception_handler(handler)
     loop.call_soon(fail)
     loop.call_later(0.001, loop.stop)
-    loop.run_forever()
-    ((function, cause),) = seen
-    assert function == "fail"
-    assert repr(cause) == "ValueError('inner')"
+    try:
+        raise LookupError("outer")
+    except LookupError:
+        loop.run_forever()
+    ((functions, cause),) = seen
+    assert functions[-1] == "fail"
+    assert "_report" not in functions
+    assert cause is inner
 
 
 @pytest.mark.covers("EventLoop.time", "EventLoop.call_at", "TimerHandle.when")
