@@ -1,9 +1,19 @@
-"""Errors say who is at fault by their type."""
+"""Errors say who is at fault by their type, and a file that cannot be written is one of the user's."""
+
+import os
+from pathlib import Path
 
 import pytest
 
 from loopcore import errors
-from loopcore.errors import BackendClosedError, BackendError, BackendUnavailableError, LoopcoreError, UsageError
+from loopcore.errors import (
+    BackendClosedError,
+    BackendError,
+    BackendUnavailableError,
+    LoopcoreError,
+    UsageError,
+    check_writable,
+)
 
 
 def test_every_error_is_a_loopcore_error():
@@ -24,3 +34,22 @@ def test_call_after_close_is_a_broken_contract():
 
 def test_no_error_is_mistaken_for_one_of_the_operating_system():
     assert not issubclass(LoopcoreError, OSError)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names and links are POSIX's")
+def test_a_place_that_can_be_written_is_left_as_it_is(tmp_path: Path):
+    link, pipe, file = tmp_path / "link", tmp_path / "pipe", tmp_path / "file"
+    link.symlink_to(tmp_path / "absent")
+    os.mkfifo(pipe)  # opened, it would wait for a reader
+    file.write_text("kept")
+    for path in (link, pipe, file, tmp_path / "new"):
+        check_writable(path)
+    assert {path.name for path in tmp_path.iterdir()} == {"link", "pipe", "file"}
+    assert link.is_symlink()
+    assert file.read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["", "absent/file", "x" * 300])
+def test_a_place_that_cannot_be_written_is_a_usage_error(tmp_path: Path, name: str):
+    with pytest.raises(UsageError, match="cannot write"):
+        check_writable(tmp_path / name)
