@@ -1,4 +1,4 @@
-"""Exception types, by the party at fault.
+"""Exception types, by the party at fault, and the check of a file that a command will write.
 
 asyncio's own types stay where asyncio raises them, and an `OSError` is never wrapped: a program that
 moves to loopcore keeps its `except` clauses. These types are for errors that asyncio does not have.
@@ -35,7 +35,7 @@ class BackendUnavailableError(LoopcoreError):
 
 
 def check_writable(path: Path) -> None:
-    """Raise UsageError if no file can be written at `path`. Leaves what is there as it is. Thread: any."""
+    """Raise UsageError if no file can be written at `path`. Changes nothing there. Thread: any."""
     try:
         folder = path.absolute().parent
         if not folder.is_dir():

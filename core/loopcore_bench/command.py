@@ -106,10 +106,9 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _check_files(*paths: Path | None) -> None:
     """Raise UsageError if a file cannot be written, or two are the same."""
     given = [path for path in paths if path is not None]
-    places = [path.absolute() for path in given]
-    for path, place in zip(given, places, strict=True):
-        if places.count(place) > 1:
-            raise UsageError(f"--html and --json are the same file, {str(path)!r}")
+    if len({path.absolute() for path in given}) < len(given):
+        raise UsageError(f"--html and --json are the same file, {str(given[0])!r}")
+    for path in given:
         if str(path) == "-":
             raise UsageError("cannot write to '-': standard output has the table; name a file")
         check_writable(path)

@@ -243,10 +243,10 @@ def test_errors_of_a_race_are_reported_in_the_order_of_the_attempts(
 
 @pytest.mark.differs(
     "EventLoop.create_connection(happy_eyeballs_delay)",
-    why="If one address fails with an error that is no OSError (port 99999: OverflowError) and no other connects, that "
+    why="If one address fails with an error other than OSError (port 99999: OverflowError) and no other connects, that "
     "error is raised; asyncio raises the OSError of the others.",
 )
-def test_an_error_that_is_no_oserror_is_raised_when_all_fail(
+def test_an_error_other_than_oserror_is_raised_when_all_fail(
     loop: asyncio.AbstractEventLoop, backend_name: str, closed_port: int, resolves_to: Callable[..., None]
 ) -> None:
     resolves_to(row("127.0.0.1", 99999), row("127.0.0.1", closed_port))

@@ -58,7 +58,7 @@ async def test_what_was_written_is_sent_before_the_socket_is_shut_down() -> None
 @pytest.mark.differs(
     "EventLoop.connect_accepted_socket",
     "EventLoop.create_connection(sock)",
-    why="TCP_NODELAY is set on every TCP socket; asyncio leaves it as it is if the socket's `proto` is 0, the default.",
+    why="TCP_NODELAY is set on every TCP socket; asyncio does not set it if the socket's `proto` is 0, the default.",
 )
 async def test_nagles_algorithm_is_off(loop: Loop, backend_name: str) -> None:
     for accepted in (True, False):

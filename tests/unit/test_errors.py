@@ -1,4 +1,4 @@
-"""Errors say who is at fault by their type, and a file that cannot be written is one of the user's."""
+"""The type of an error names the party at fault; for a place that cannot be written it is the user."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_no_error_is_mistaken_for_one_of_the_operating_system():
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names and links are POSIX's")
-def test_a_place_that_can_be_written_is_left_as_it_is(tmp_path: Path):
+def test_a_place_that_can_be_written_stays_unchanged(tmp_path: Path):
     link, pipe, file = tmp_path / "link", tmp_path / "pipe", tmp_path / "file"
     link.symlink_to(tmp_path / "absent")
     os.mkfifo(pipe)  # opened, it would wait for a reader

@@ -61,7 +61,7 @@ class Read(Reading):
             intake._enter("read")
         size = intake._chunks.size
         if count < 0:
-            if intake._exception is not None:
+            if intake._exception is not None:  # set after the end, which has woken this call
                 raise intake._exception
             if not intake._eof:
                 return self._wait_for_more("read", sys.maxsize)

@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 from asyncio.trsock import TransportSocket
-from contextvars import Context, copy_context
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
@@ -88,8 +88,7 @@ class Acceptor(Runnable):
         self.backlog: int = max(1, backlog)
         # Kept, because `socket.family` and `socket.type` make enum members on every access.
         self.kind: tuple[int, int, int] = (int(sock.family), int(sock.type) | NON_BLOCKING, sock.proto)
-        # Each connection is made in a copy of it.
-        self.context: Context = copy_context() if server._context is None else server._context
+        self.context: Context = server._context
         self.retry: TimerHandle | None = None
         self.name: InheritedSockname | None = inherited_sockname(sock)
         self._is_internet: bool = sock.family in INTERNET

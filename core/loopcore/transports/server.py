@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
 
-KEEPS_CONTEXT: Final = sys.version_info >= (3, 15)
-"""Whether connections are made in copies of the context that made the server, not of the one that starts it."""
-
 CLOSES_CLIENTS: Final = sys.version_info >= (3, 14)
 """Whether `serve_forever`, when cancelled, closes the connections, since it waits for their end (gh-123720)."""
+
+KEEPS_CONTEXT: Final = sys.version_info >= (3, 15)
+"""Whether connections see the context that made the server, not the one that started it (gh-140947)."""
 
 
 class MakeTransport(Protocol):
@@ -77,7 +77,7 @@ class Server(Clients, asyncio.AbstractServer):
         self._ssl_context = ssl_context
         self._backlog = backlog
         self._after_close = after_close
-        self._context: Context | None = copy_context() if KEEPS_CONTEXT else None
+        self._context: Context = copy_context()  # each connection is made in a copy of it
         self._acceptors: list[Acceptor] = []
         self._serving = False
         self._serving_forever_fut: asyncio.Future[None] | None = None
@@ -112,6 +112,8 @@ class Server(Clients, asyncio.AbstractServer):
         if self._sockets is None:
             raise RuntimeError(f"server {self!r} is closed")
         self._serving = True
+        if not KEEPS_CONTEXT:
+            self._context = copy_context()
         for sock in self._sockets:
             sock.listen(self._backlog)
             acceptor = make_acceptor(self, sock, self._backlog)
