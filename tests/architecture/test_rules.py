@@ -10,9 +10,10 @@ import pytest
 from loopcore.loop import EventLoop
 from tests.architecture import classes, rules
 
-CORE = [source for source in rules.package_sources() if source.module.split(".")[0] == "loopcore"]
-PLUGGED = [source for source in rules.package_sources() if source.module.split(".")[0] != "loopcore"]
-EVERYTHING = [*CORE, *PLUGGED, *rules.other_sources()]
+SHIPPED = list(rules.package_sources())
+CORE = [source for source in SHIPPED if source.module.split(".")[0] == "loopcore"]
+PLUGGED = [source for source in SHIPPED if source.module.split(".")[0] != "loopcore"]
+EVERYTHING = [*SHIPPED, *rules.other_sources()]
 HEADERS = {path: path.read_text() for folder in rules.PACKAGES.values() for path in folder.rglob("*.pxd")}
 HOT = [source for source in CORE + PLUGGED if source.path.with_suffix(".pxd").exists()]
 

@@ -11,19 +11,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-VERSIONS = ("3.11", "3.12", "3.13")
-
-
-def find_python(version: str) -> str | None:
-    """Return an interpreter of `version`: this one, one on PATH, or one that pyenv keeps."""
-    if sys.version.startswith(version + "."):
-        return sys.executable
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
-    for candidate in (shutil.which(f"python{version}"), *map(str, reversed(kept))):
-        # A shim of pyenv's is found on PATH but may refuse to run.
-        if candidate and not subprocess.run([candidate, "-c", ""], check=False, capture_output=True).returncode:
-            return candidate
-    return None
 
 
 def call(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -74,14 +61,14 @@ def build_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildW
     """Build a wheel from the sdist, and return it with what pip said."""
     built: dict[tuple[str, ...], tuple[Path, str]] = {}
 
-    def build(python: str, **environment: str) -> tuple[Path, str]:
-        key = (python, *map(str, sorted(environment.items())))
+    def build(**environment: str) -> tuple[Path, str]:
+        key = tuple(map(str, sorted(environment.items())))
         if key not in built:
             folder = tmp_path_factory.mktemp("wheel")
             # Without the cache: pip takes one sdist for one wheel, whatever the environment says.
-            command = (python, "-m", "pip", "wheel", "-v", "--no-cache-dir", "--no-deps", "-w", folder, sdist)
-            # A build of this Python's own needs no environment made for it, where the hook's answer is the subject.
-            isolation = ("--no-build-isolation",) if environment and python == sys.executable else ()
+            command = (sys.executable, "-m", "pip", "wheel", "-v", "--no-cache-dir", "--no-deps", "-w", folder, sdist)
+            # It needs no environment made for it, where the hook's answer is the subject.
+            isolation = ("--no-build-isolation",) if environment else ()
             result = call(*command, *isolation, cwd=folder, **environment)
             assert result.returncode == 0, result.stdout + result.stderr
             (wheel,) = folder.glob("*.whl")
@@ -92,15 +79,8 @@ def build_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildW
 
 
 @pytest.fixture
-def new_venv(tmp_path: Path) -> Callable[[str], Path]:
-    """Make a virtual environment, and return its interpreter."""
-
-    def make(python: str) -> Path:
-        folder = tmp_path / "venv"
-        if python == sys.executable:
-            venv.create(folder, with_pip=True)
-        else:
-            assert call(python, "-m", "venv", folder, cwd=tmp_path).returncode == 0
-        return folder / "bin" / "python"
-
-    return make
+def interpreter(tmp_path: Path) -> Path:
+    """The interpreter of a virtual environment with nothing but pip in it."""
+    folder = tmp_path / "venv"
+    venv.create(folder, with_pip=True)
+    return folder / "bin" / "python"

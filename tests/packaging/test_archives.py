@@ -1,7 +1,8 @@
-"""What is in the sdist and in the wheels, on every Python, with and without a compiler."""
+"""What is in the sdist and in the wheels, with and without a compiler."""
 
 import json
 import re
+import sys
 import tarfile
 import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import VERSIONS, call, find_python
+from tests.packaging.conftest import call
 
 pytestmark = pytest.mark.packaging
 
@@ -32,21 +33,6 @@ async def main():
     print("ran")
 loopcore.run(main(), backend="poll", plugins="watchdog")
 """
-
-
-@pytest.fixture(params=VERSIONS)
-def python(request: pytest.FixtureRequest) -> str:
-    found = find_python(request.param)
-    if found is None:
-        pytest.skip(f"there is no Python {request.param}")
-    return found
-
-
-@pytest.fixture
-def here() -> str:
-    import sys
-
-    return sys.executable
 
 
 def hot_modules(names: list[str]) -> list[str]:
@@ -75,17 +61,16 @@ def test_sdist_has_the_sources_and_nothing_else(sdist: Path):
     assert {"core/build_ext.py", "core/loopcore/kernel/handle.pxd", "core/loopcore/py.typed"} <= set(names)
 
 
-def test_wheel_is_compiled_and_runs(python: str, build_wheel, new_venv, tmp_path: Path):
-    wheel, _ = build_wheel(python)
-    version = call(python, "-c", "import sys; print('%d%d' % sys.version_info[:2])", cwd=tmp_path).stdout.strip()
-    assert f"-cp{version}-cp{version}-" in wheel.name
+def test_wheel_is_compiled_and_runs(build_wheel, interpreter: Path, tmp_path: Path):
+    wheel, _ = build_wheel()
+    version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert f"-{version}-{version}-" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     extensions = {name.split(".")[0] for name in names if name.endswith(".so")}
     assert extensions
     assert extensions == {*hot_modules(names), "loopcore/_cyutility"}
     assert not [name for name in names if name.endswith((".c", ".txt")) and "dist-info" not in name]
-    interpreter = new_venv(python)
     assert call(interpreter, "-m", "pip", "install", "-q", wheel, cwd=tmp_path).returncode == 0
     facts = info_of(interpreter, tmp_path)
     assert facts["compiled"]
@@ -94,8 +79,8 @@ def test_wheel_is_compiled_and_runs(python: str, build_wheel, new_venv, tmp_path
     assert (smoke.returncode, smoke.stderr) == (0, "")
 
 
-def test_a_third_partys_observer_is_compiled_against_the_wheel(here: str, build_wheel, tmp_path: Path):
-    wheel, _ = build_wheel(here)
+def test_a_third_partys_observer_is_compiled_against_the_wheel(build_wheel, tmp_path: Path):
+    wheel, _ = build_wheel()
     site, plugin = tmp_path / "site", tmp_path / "loopcore-plugin-mine"
     install = ("-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", site)
     loaded = "import loopcore_plugin_mine.durations as durations; print(durations.__file__)"
@@ -107,17 +92,16 @@ def test_a_third_partys_observer_is_compiled_against_the_wheel(here: str, build_
         ("-m", "pytest", "-q", "-p", "no:asyncio", plugin / "tests"),
         ("-c", loaded),
     ]:
-        result = call(here, *command, cwd=tmp_path, PYTHONPATH=str(site))
+        result = call(sys.executable, *command, cwd=tmp_path, PYTHONPATH=str(site))
         said = result.stdout + result.stderr
         assert result.returncode == 0, said
     assert said.strip().endswith(tuple(EXTENSION_SUFFIXES))
 
 
-def test_without_a_compiler_the_wheel_is_pure_and_says_why(here: str, build_wheel, new_venv, tmp_path: Path):
-    wheel, said = build_wheel(here, **NO_COMPILER)
+def test_without_a_compiler_the_wheel_is_pure_and_says_why(build_wheel, interpreter: Path, tmp_path: Path):
+    wheel, said = build_wheel(**NO_COMPILER)
     assert wheel.name.endswith("-py3-none-any.whl")
     assert "without compiled modules: could not be compiled: /bin/false" in said
-    interpreter = new_venv(here)
     assert call(interpreter, "-m", "pip", "install", "-q", wheel, cwd=tmp_path).returncode == 0
     facts = info_of(interpreter, tmp_path)
     assert not facts["compiled"]
@@ -126,8 +110,8 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_why(here: str, build_whee
     assert (smoke.returncode, smoke.stderr) == (0, "")
 
 
-def test_pure_wheel_can_be_asked_for(here: str, build_wheel):
-    wheel, _ = build_wheel(here, LOOPCORE_COMPILE="no")
+def test_pure_wheel_can_be_asked_for(build_wheel):
+    wheel, _ = build_wheel(LOOPCORE_COMPILE="no")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         notes = json.loads(archive.read("loopcore/_build_info.json"))
@@ -141,16 +125,15 @@ def test_pure_wheel_can_be_asked_for(here: str, build_wheel):
         ({"LOOPCORE_COMPILE": "maybe"}, "LOOPCORE_COMPILE='maybe' is not one of auto, no, require"),
     ],
 )
-def test_build_that_must_fail_says_why(here: str, sdist: Path, tmp_path: Path, environment: dict[str, str], words: str):
+def test_build_that_must_fail_says_why(sdist: Path, tmp_path: Path, environment: dict[str, str], words: str):
     options = ("--no-cache-dir", "--no-deps", "--no-build-isolation", "-w", tmp_path)
-    result = call(here, "-m", "pip", "wheel", *options, sdist, cwd=tmp_path, **environment)
+    result = call(sys.executable, "-m", "pip", "wheel", *options, sdist, cwd=tmp_path, **environment)
     assert result.returncode != 0
     assert words in result.stdout + result.stderr
     assert "Traceback" not in result.stdout + result.stderr
 
 
-def test_editable_install_compiles_only_on_request(here: str, checkout: Path, new_venv, tmp_path: Path):
-    interpreter = new_venv(here)
+def test_editable_install_compiles_only_on_request(checkout: Path, interpreter: Path, tmp_path: Path):
     install = (interpreter, "-m", "pip", "install", "-q", "-e", checkout)
     kernel = checkout / "core" / "loopcore" / "kernel"
     written = set(checkout.rglob("*.c"))  # by hand
@@ -176,10 +159,9 @@ def test_editable_install_compiles_only_on_request(here: str, checkout: Path, ne
 
 @pytest.mark.parametrize("environment", [{}, {"LOOPCORE_COMPILE": "no"}], ids=["compiled", "pure"])
 def test_frozen_program_has_its_backends_and_plugins(
-    here: str, build_wheel, new_venv, tmp_path: Path, environment: dict[str, str]
+    build_wheel, interpreter: Path, tmp_path: Path, environment: dict[str, str]
 ):
-    wheel, _ = build_wheel(here, **environment)
-    interpreter = new_venv(here)
+    wheel, _ = build_wheel(**environment)
     assert call(interpreter, "-m", "pip", "install", "-q", wheel, "pyinstaller", cwd=tmp_path).returncode == 0
     (tmp_path / "program.py").write_text(FROZEN, encoding="utf-8")
     command = (interpreter, "-m", "PyInstaller", "--onefile", "program.py")
