@@ -11,7 +11,7 @@ from loopcore_plugins.attach.reports import chosen
 from loopcore_plugins.inspect.client import GoneError
 from loopcore_plugins.inspect.commands import GROUP, seconds
 from loopcore_plugins.inspect.places import pid_and_number
-from loopcore_plugins.recorder.files import write_recording
+from loopcore_plugins.recorder.files import keep_other_file, write_recording
 
 _AT_LEAST: Final = 1.0
 """Seconds that `dump` records where no recorder is on."""
@@ -46,6 +46,10 @@ def _record(arguments: argparse.Namespace, command: str, duration: float | None)
     output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.rec")
     check_writable(output)
     try:
+        keep_other_file(output)
+    except OSError as exc:
+        raise _not_written(output, exc) from None
+    try:
         with attached(pid, command) as agent:
             found = chosen(agent, wish)
             if len(found) != 1:
@@ -73,10 +77,14 @@ def _record(arguments: argparse.Namespace, command: str, duration: float | None)
     try:
         write_recording(output, recording)
     except OSError as exc:
-        why = exc.strerror or exc  # its file name may be another
-        raise UsageError(f"{output} cannot be written: {why}; choose another file with --output") from None
+        raise _not_written(output, exc) from None
     print(f"{output} is written: {_what(was_on, duration)}; to read it: loopcore why {output}")
     return 0
+
+
+def _not_written(output: Path, exc: OSError) -> UsageError:
+    why = exc.strerror or exc  # its file name may be another
+    return UsageError(f"{output} cannot be written: {why}; choose another file with --output")
 
 
 def _what(was_on: bool, seconds: float) -> str:

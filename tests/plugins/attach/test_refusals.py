@@ -1,6 +1,7 @@
 """What cannot be attached to is refused in one message that says what to do."""
 
 import argparse
+import errno
 import json
 import os
 import subprocess
@@ -62,20 +63,33 @@ def test_place_of_the_output_is_looked_at_first(tmp_path: Path, command: str) ->
         assert refused.stderr == f"loopcore: error: cannot write '{output}': {why}\n"
 
 
-def test_output_that_cannot_be_written_is_named_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", ["dump", "record"])
+def test_file_that_is_not_a_recording_is_refused_first(tmp_path: Path, command: str) -> None:
     output = tmp_path / "it.rec"
     output.write_bytes(b"no recording")
-    agent = Mock(folder=tmp_path)
-    monkeypatch.setattr(commands, "attached", lambda pid, command: nullcontext(agent))
+    refused = loopcore(command, str(os.getpid()), "--output", str(output))
+    assert refused.returncode == 2
+    reason = "this file is not a recording, and is not overwritten"
+    assert (
+        refused.stderr == f"loopcore: error: {output} cannot be written: {reason}; choose another file with --output\n"
+    )
+    assert output.read_bytes() == b"no recording"
+
+
+def test_output_that_cannot_be_written_is_named_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "it.rec"
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "it.rec.part"))
+    monkeypatch.setattr(commands, "write_recording", Mock(side_effect=full))
+    monkeypatch.setattr(commands, "attached", lambda pid, command: nullcontext(Mock(folder=tmp_path)))
     monkeypatch.setattr(commands, "chosen", lambda agent, wish: [{"loop": 1, "backend": "loopcore epoll"}])
     parser = argparse.ArgumentParser()
     commands.record(parser)
     arguments = parser.parse_args(["1", "--output", str(output)])
     with pytest.raises(UsageError) as caught:
         arguments.act(arguments)
-    reason = "this file is not a recording, and is not overwritten"
-    assert str(caught.value) == f"{output} cannot be written: {reason}; choose another file with --output"
-    assert output.read_bytes() == b"no recording"
+    assert (
+        str(caught.value) == f"{output} cannot be written: No space left on device; choose another file with --output"
+    )
 
 
 @pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="Python 3.14 can")
