@@ -39,7 +39,7 @@ DEEPEST = 100
 ESCAPES = {number: f"\\u{number:04x}" for number in (*range(32), 34, 92)}
 
 
-def start(path: str, folder: str) -> None:
+def start(path: str, folder: str, identity: tuple[int, int], uid: int) -> None:
     """Start the agent's thread. Thread: the main one, between two bytecodes of the program."""
     events = sys.modules.get("asyncio.events")
     running = None if events is None else events._get_running_loop()
@@ -48,34 +48,45 @@ def start(path: str, folder: str) -> None:
     set_mask, how = _signal.pthread_sigmask, _signal.SIG_SETMASK
     mask = set_mask(_signal.SIG_BLOCK, _signal.valid_signals())
     try:
-        _thread.start_new_thread(run, (path, folder, running, _thread.get_ident()))
+        _thread.start_new_thread(run, (path, folder, identity, uid, running, _thread.get_ident()))
     finally:
         set_mask(how, mask)
 
 
-def run(path: str, folder: str, running: Any, main_thread: int) -> None:
-    """Connect, answer until the client has gone, and leave nothing behind."""
+def run(path: str, folder: str, identity: tuple[int, int], uid: int, running: Any, main_thread: int) -> None:
+    """Connect, answer until the client has gone, and leave nothing behind. `uid` is the user of the command."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         sock.settimeout(SILENCE)
         sock.connect(path)
+        credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        if int.from_bytes(credentials[4:8], sys.byteorder) != uid:
+            raise PermissionError("another user has taken the place of a command that has gone")
         serve(sock, {"sock": sock, "main": (running, main_thread), "probes": {}, "watching": False})
     except OSError:  # the command has gone, perhaps before this began, or is silent
         pass
     finally:
         sock.close()
-        remove(folder)
+        remove(folder, identity)
         globals().clear()
 
 
-def remove(folder: str) -> None:
-    """Remove the folder of the command, which may have been killed."""
+def remove(folder: str, identity: tuple[int, int]) -> None:
+    """Remove the folder of the command, which may have been killed; `identity` is its device and number."""
     try:
-        for name in os.listdir(folder):
-            os.unlink(f"{folder}/{name}")
-        os.rmdir(folder)
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        status = os.fstat(number)
+        if (status.st_dev, status.st_ino) == identity:  # another user may have taken the name of one that is gone
+            for name in os.listdir(number):
+                os.unlink(name, dir_fd=number)
+            os.rmdir(folder)
     except OSError:
         pass
+    finally:
+        os.close(number)
 
 
 def serve(sock: Any, state: dict[str, Any]) -> None:

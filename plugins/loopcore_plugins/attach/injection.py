@@ -1,7 +1,7 @@
 """Injection: brings the agent into a process, talks to it, and withdraws what did not arrive.
 
-The command listens on a Unix socket in a new folder that only it and the process's user can enter, and asks the
-process (`sys.remote_exec`, PEP 768) to run a script from that folder. The script has the agent as a code object:
+The command listens on a Unix socket in a new folder that only it and the process's user can enter (`folder`), and asks
+the process (`sys.remote_exec`, PEP 768) to run a script from that folder. The script has the agent as a code object:
 compiling it there would hold up the loop. The agent connects. So nothing listens in the process, and when the command
 ends, however it ends, the kernel closes the connection, and the agent leaves.
 """
@@ -14,7 +14,6 @@ import socket
 import stat
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore_plugins.attach.folder import SharedFolder
 from loopcore_plugins.attach.process import Process
 from loopcore_plugins.attach.waking import wake
 from loopcore_plugins.inspect.client import GoneError, SilentError
@@ -37,7 +37,7 @@ import marshal, _thread
 space = {{"__name__": "loopcore_attach", "__builtins__": __builtins__}}
 try:
     exec(marshal.loads({code!r}), space)
-    space["start"]({path!r}, {folder!r})
+    space["start"]({path!r}, {folder!r}, {identity!r}, {uid!r})
 except KeyboardInterrupt:  # it was meant for the program
     _thread.interrupt_main()
 except SystemExit:  # likewise, of a handler of SIGTERM
@@ -53,10 +53,11 @@ class NotReachedError(LoopcoreError):
 class Agent:
     """A connection to the agent in process `pid`."""
 
-    def __init__(self, process: Process, sock: socket.socket, folder: Path) -> None:
+    def __init__(self, process: Process, sock: socket.socket, shared: SharedFolder) -> None:
         self.process = process
-        self.folder = folder
+        self.folder: Path = shared.path
         """A folder that the user of the process can write to. Use `take` to read from it."""
+        self._shared = shared
         self._sock = sock
         self._answers = sock.makefile("rb")
 
@@ -84,7 +85,7 @@ class Agent:
 
     def take(self, name: str) -> bytes:
         """Return the content of a file that the process has written to `folder`. Raises OSError if others wrote it."""
-        with open(os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        with open(self._shared.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != self.process.uid():
                 raise PermissionError(f"{name} is not a file of process {self.process.pid}")
@@ -106,42 +107,19 @@ def attached(pid: int, command: str) -> Iterator[Agent]:
     process = Process(pid)
     line = f"{command} {pid}"
     process.check(line)
-    with _shared_folder(process) as folder, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        path, script = folder / "socket", folder / "script"
-        listener.bind(str(path))
+    with SharedFolder(process) as folder, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        folder.bind(listener)
         listener.listen(1)
-        script.write_text(_SCRIPT.format(code=_code(), path=str(path), folder=str(folder)))
-        # The folder comes last: another user could replace what root writes in it by links.
-        for each, mode in ((path, 0o600), (script, 0o600), (folder, 0o700)):
-            each.chmod(mode)
-            if process.uid() != os.geteuid():
-                os.chown(each, process.uid(), -1)
-        try:
-            _inject(pid, str(script))
-        except PermissionError:
-            raise process.no_rights(line) from None
-        except (OSError, RuntimeError) as exc:
-            raise UsageError(f"process {pid} cannot be attached to: {exc}") from None
-        try:
-            sock = _accept(listener, process)
-        except BaseException:
-            _withdraw(pid)
-            raise
+        path = folder.path / "socket"
+        names = {"path": str(path), "folder": str(folder.path), "identity": folder.identity, "uid": os.geteuid()}
+        folder.write("script", _SCRIPT.format(code=_code(), **names))
+        folder.give_to(process.uid())
+        sock = _reach(process, folder, listener, line)
         agent = Agent(process, sock, folder)
         try:
             yield agent
         finally:
             agent.close()
-
-
-@contextmanager
-def _shared_folder(process: Process) -> Iterator[Path]:
-    """Yield a new folder for this process and the other's user, with a path that both understand."""
-    usual = Path(tempfile.gettempdir())
-    fits = process.sees(usual) and len(os.fsencode(usual)) < 60  # a socket's path has at most 107 bytes
-    parent = usual if fits else process.root / "root/tmp"  # the process may have a private /tmp
-    with tempfile.TemporaryDirectory(prefix="loopcore-attach-", dir=parent, ignore_cleanup_errors=True) as name:
-        yield Path(name)
 
 
 def _code() -> bytes:
@@ -155,12 +133,33 @@ def _inject(pid: int, script: str) -> None:
     remote_exec(pid, script)
 
 
-def _withdraw(pid: int) -> None:
-    """Replace the script by one that does nothing: it could run much later, when its file has gone."""
+def _reach(process: Process, folder: SharedFolder, listener: socket.socket, line: str) -> socket.socket:
+    """Have the process run the script, and return the agent's connection."""
+    folder.script_pending = True
     try:
-        _inject(pid, os.devnull)
-    except (OSError, RuntimeError):  # the process has ended
-        pass
+        try:
+            _inject(process.pid, str(folder.path / "script"))
+        except (OSError, RuntimeError) as exc:
+            folder.script_pending = False
+            if isinstance(exc, PermissionError):
+                raise process.no_rights(line) from None
+            raise UsageError(f"process {process.pid} cannot be attached to: {exc}") from None
+        sock = _accept(listener, process)
+    except BaseException:
+        if folder.script_pending:
+            folder.script_pending = not _withdraw(process)
+        raise
+    folder.script_pending = False
+    return sock
+
+
+def _withdraw(process: Process) -> bool:
+    """Replace the script by one that does nothing: it could run much later. Return whether it cannot run any more."""
+    try:
+        _inject(process.pid, os.devnull)
+    except (OSError, RuntimeError):
+        return not process.thread_ids()
+    return True
 
 
 def _accept(listener: socket.socket, process: Process) -> socket.socket:

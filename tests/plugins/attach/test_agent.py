@@ -1,6 +1,7 @@
 """The agent in this process, which takes no attaching."""
 
 import importlib.resources
+import os
 import socket
 import sys
 import threading
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.loopcore_only, pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")]
+pytestmark = [pytest.mark.loopcore_only, pytest.mark.skipif(sys.platform != "linux", reason="SO_PEERCRED")]
 
 PATIENCE = 30.0
 
@@ -34,7 +35,9 @@ def test_a_blocked_loop_is_recorded_and_loses_the_recorder_when_it_is_free_again
         loop.call_soon_threadsafe(left.wait, PATIENCE)
 
     def command() -> None:
-        agent = threading.Thread(target=space["run"], args=("socket", "folder", loop, main_thread))
+        agent = threading.Thread(
+            target=space["run"], args=("socket", "folder", (0, 0), os.geteuid(), loop, main_thread)
+        )
         agent.start()
         sock, _ = listener.accept()
         with sock:
@@ -57,3 +60,20 @@ def test_a_blocked_loop_is_recorded_and_loses_the_recorder_when_it_is_free_again
     assert (tmp_path / "recording").stat().st_size
     assert not space
     assert list(loop.probes.plugins()) == before
+
+
+def test_another_users_socket_in_the_place_of_the_commands_gets_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("socket")
+        listener.listen(1)
+        another = os.geteuid() + 1
+        agent = threading.Thread(target=agent_globals()["run"], args=("socket", "folder", (0, 0), another, None, 0))
+        agent.start()
+        sock, _ = listener.accept()
+        with sock:
+            sock.settimeout(PATIENCE)
+            assert sock.recv(4096) == b""
+        agent.join(PATIENCE)
