@@ -62,7 +62,8 @@ def run(path: str, folder: str, identity: tuple[int, int], uid: int, running: An
         credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
         if int.from_bytes(credentials[4:8], sys.byteorder) != uid:
             raise PermissionError("another user has taken the place of a command that has gone")
-        serve(sock, {"sock": sock, "main": (running, main_thread), "probes": {}, "watching": False})
+        place = (folder, identity)
+        serve(sock, {"sock": sock, "place": place, "main": (running, main_thread), "probes": {}, "watching": False})
     except OSError:  # the command has gone, perhaps before this began, or is silent
         pass
     finally:
@@ -476,6 +477,10 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
         if present is None:
             in_loop(loop, lambda: loop.probes.register(used, "recorder"))
         wait_for(state["sock"], float(seconds))
+        folder, identity = state["place"]
+        status = os.stat(folder, follow_symlinks=False)
+        if (status.st_dev, status.st_ino) != identity:
+            raise ConnectionResetError("the command has gone, and its folder is another")
         try:
             used.dump(Path(name), reason="command")
         except OSError as exc:

@@ -28,6 +28,9 @@ def test_a_blocked_loop_is_recorded_and_loses_the_recorder_when_it_is_free_again
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
     space, left, answers = agent_globals(), threading.Event(), []
+    Path("folder").mkdir()
+    status = Path("folder").stat()
+    identity = (status.st_dev, status.st_ino)
     before = list(loop.probes.plugins())
 
     def block_the_loop(sock: Any, seconds: float) -> None:
@@ -36,7 +39,7 @@ def test_a_blocked_loop_is_recorded_and_loses_the_recorder_when_it_is_free_again
 
     def command() -> None:
         agent = threading.Thread(
-            target=space["run"], args=("socket", "folder", (0, 0), os.geteuid(), loop, main_thread)
+            target=space["run"], args=("socket", "folder", identity, os.geteuid(), loop, main_thread)
         )
         agent.start()
         sock, _ = listener.accept()
@@ -59,6 +62,7 @@ def test_a_blocked_loop_is_recorded_and_loses_the_recorder_when_it_is_free_again
     assert b"the loop has run nothing" not in answers[0]
     assert (tmp_path / "recording").stat().st_size
     assert not space
+    assert not Path("folder").exists()
     assert list(loop.probes.plugins()) == before
 
 
