@@ -1,12 +1,13 @@
 """Backpressure through both layers: a program that does not read holds up the peer, a slow peer the program."""
 
 import asyncio
+import ssl
 from typing import Any
 
 import pytest
 
 from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair
-from tests.transports.tls_support import secured
+from tests.transports.tls_support import certificate, secured
 
 MUCH = 1 << 24
 """More than all buffers on the way can hold."""
@@ -191,3 +192,32 @@ async def test_a_protocol_that_fails_to_pause_keeps_its_connection() -> None:
             transport.write(b"x" * 65536)
         assert len(await peer.receive(MUCH)) == MUCH
         assert "lost" not in protocol.kinds()
+
+
+class Tapped(ssl.SSLContext):
+    """A context with the outgoing bytes of its connection, to add some as TLS does when it is asked for an answer."""
+
+    outgoing: ssl.MemoryBIO
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **options: Any) -> ssl.SSLObject:
+        self.outgoing = outgoing
+        return super().wrap_bio(incoming, outgoing, *args, **options)
+
+
+@pytest.mark.loopcore_only
+async def test_a_peer_that_asks_for_answers_and_reads_none_is_given_up() -> None:
+    protocol = Recorder()
+    context = Tapped(ssl.PROTOCOL_TLS_SERVER)
+    certificate().configure_cert(context)
+    async with secured(protocol, ssl=context) as (transport, peer):
+        while not transport._carrier_full:
+            transport.write(b"x" * (1 << 16))
+            await settle()
+        context.outgoing.write(b"x" * (1 << 16))
+        await peer.send(b"still taken")
+        await protocol.seen("data")
+        assert not transport.is_closing()
+        context.outgoing.write(b"x")
+        await peer.send(b"the last")
+        await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), ConnectionAbortedError)

@@ -10,7 +10,7 @@ Thread: the loop's own. Errors are asyncio's, and so are their texts.
 """
 
 from contextvars import Context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from loopcore.log import logger
 from loopcore.transports.clients import detach
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from _typeshed import ReadableBuffer
+
+UNREAD_ANSWERS: Final = 64 * 1024
+"""Bytes of TLS's own answers, such as to KeyUpdate (RFC 8446, 4.6.3), that may wait for a peer that does not read."""
 
 
 class TlsConnection(TlsSending):
@@ -199,6 +202,10 @@ class TlsConnection(TlsSending):
                 return
         if not self._flush_scheduled and engine.sendable():  # a scheduled flush also sends TLS's own messages
             self._flush()
+        if self._carrier_full and engine.sendable() > UNREAD_ANSWERS:
+            self._fail(
+                ConnectionAbortedError("the peer reads none of the answers it asks TLS for"), "Fatal error on transport"
+            )
 
     def _answer(self) -> None:
         """Send what was written in answer to the bytes just received, if no other writes wait (docs/adr/0011)."""

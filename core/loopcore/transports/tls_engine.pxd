@@ -40,7 +40,7 @@ cdef class TlsEngine:
     cdef object _read_record(self, object view)
     @cython.locals(queue=list)
     cpdef object write(self, object item, Py_ssize_t size)
-    cpdef bint sendable(self) except -1
+    cpdef Py_ssize_t sendable(self) except -1
     cpdef bytes ciphertext(self)
     cpdef bytes outgoing(self)
     @cython.locals(size=Py_ssize_t, done=Py_ssize_t)

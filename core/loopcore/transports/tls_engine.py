@@ -239,9 +239,9 @@ class TlsEngine:
         if len(queue) % _VECTOR_LIMIT == 0:
             join_last(queue)
 
-    def sendable(self) -> bool:
-        """Return whether `ciphertext` would return something without encrypting: handshake, alerts, answers."""
-        return self._outgoing.pending != 0
+    def sendable(self) -> int:
+        """Return how many bytes `ciphertext` would return without encrypting: handshake, alerts, answers."""
+        return self._outgoing.pending
 
     def ciphertext(self) -> bytes:
         """Encrypt the next `BATCH_LIMIT` bytes of the queue, and return everything to be sent.
