@@ -384,24 +384,26 @@ def compiler_flags(scratch: Path, module: str) -> list[str]:
 
     The cost of an operation depends on how much code it touches (docs/adr/0002): calls into the interpreter go
     there directly, and error paths, which Cython writes into the middle of each function, are moved aside.
-    Unless CFLAGS sets a level, it is -O3 for hot modules, and -O1, which takes half the time, for the others.
+    Unless CFLAGS sets a level, it is -O3 for hot modules, and -O1, which takes half the time, for the others; unless
+    CFLAGS asks for debug information, there is none.
     """
     if os.name == "nt":
         return ["/O2"]
     asked = os.environ.get("CFLAGS", "").split()
     if any(flag.startswith("-fsanitize") for flag in asked):
         return []  # a sanitizer's report names lines, and its code optimises slowly: CFLAGS sets the level
-    # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
     level = "-O3" if module.startswith(HOT) else "-O1"
-    optimised = ["-g0"] if any(flag.startswith("-O") for flag in asked) else [level, "-g0"]
+    chosen = [] if any(flag.startswith("-O") for flag in asked) else [level]
+    if not any(flag.startswith("-g") for flag in asked):
+        chosen.append("-g0")  # undoes the -g that many Pythons pass on: debug information triples the size of a wheel
     if sys.platform != "linux":
-        return optimised
+        return chosen
     header = scratch / "loopcore_seldom.h"
     header.write_text(SELDOM, encoding="utf-8")
     # A shift loses bits where the C type is too narrow, and Python's integers keep them: the builds would differ.
     # Pointers to functions of another type are an error of clang and of gcc 14, and a warning of older compilers.
     errors = ["-Werror=shift-count-overflow", "-Werror=incompatible-pointer-types"]
-    return [*optimised, *errors, "-fno-plt", "-include", str(header)]
+    return [*chosen, *errors, "-fno-plt", "-include", str(header)]
 
 
 def allow_no_traceback(translated: str) -> str:

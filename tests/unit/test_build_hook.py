@@ -65,6 +65,17 @@ def test_cflags_may_say_how_far_to_optimise(hook: Any, monkeypatch: pytest.Monke
     assert not {"-O1", "-O3"} & set(hook.compiler_flags(tmp_path, "loopcore/kernel/task.py"))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the compiler is told in other words")
+@pytest.mark.parametrize("flag", ["-g", "-g3", "-ggdb"])
+def test_cflags_may_ask_for_debug_information(
+    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flag: str
+) -> None:
+    monkeypatch.setenv("CFLAGS", "-O2")
+    assert "-g0" in hook.compiler_flags(tmp_path, "loopcore/kernel/task.py")
+    monkeypatch.setenv("CFLAGS", f"-O2 {flag}")
+    assert "-g0" not in hook.compiler_flags(tmp_path, "loopcore/kernel/task.py")
+
+
 def test_every_hot_module_exists(hook: Any) -> None:
     modules = [module.as_posix() for module in hook.hot_modules(Path(hook.__file__).parents[1])]
     assert [prefix for prefix in hook.HOT if not any(module.startswith(prefix) for module in modules)] == []
