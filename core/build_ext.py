@@ -39,7 +39,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -330,7 +330,7 @@ class CompileHook(BuildHookInterface):
             ).hexdigest()
             for module in compiled
         }
-        facts = {"mode": mode, "reason": reason, "python": platform.python_version(), "sources": sources}
+        facts = {"mode": mode, "reason": reason, "sources": sources}
         if compiled:
             facts |= tools()
         return json.dumps(facts, indent=1, sort_keys=True) + "\n"
@@ -468,12 +468,27 @@ def build_module(module: str, out: Path) -> str:
     return ""
 
 
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def make_pool(size: int) -> Executor:
+    """Return a pool of processes; of one thread where the semaphores of one cannot be made, as without /dev/shm."""
+    try:
+        return ProcessPoolExecutor(size)
+    except (ImportError, NotImplementedError, OSError):
+        return ThreadPoolExecutor(1)
+
+
 def build(modules: list[str], out: Path) -> None:
     """Compile `modules` into `out`, on all processors. Runs in the child process, which ends if a module fails."""
     check_compiler(out.parent / "probe")
     # The largest first, so that the last ones keep no processor waiting.
     ordered = [UTILITY, *sorted(modules, key=os.path.getsize, reverse=True)]
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(ordered))) as pool:
+    with make_pool(min(processors(), len(ordered))) as pool:
         waiting = {pool.submit(build_module, module, out): module for module in ordered}
         for number, done in enumerate(as_completed(waiting), 1):
             failure = done.result()
