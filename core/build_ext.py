@@ -39,7 +39,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -330,7 +330,7 @@ class CompileHook(BuildHookInterface):
             ).hexdigest()
             for module in compiled
         }
-        facts = {"mode": mode, "reason": reason, "python": platform.python_version(), "sources": sources}
+        facts = {"mode": mode, "reason": reason, "sources": sources}
         if compiled:
             facts |= tools()
         return json.dumps(facts, indent=1, sort_keys=True) + "\n"
@@ -384,24 +384,26 @@ def compiler_flags(scratch: Path, module: str) -> list[str]:
 
     The cost of an operation depends on how much code it touches (docs/adr/0002): calls into the interpreter go
     there directly, and error paths, which Cython writes into the middle of each function, are moved aside.
-    Unless CFLAGS sets a level, it is -O3 for hot modules, and -O1, which takes half the time, for the others.
+    Unless CFLAGS sets a level, it is -O3 for hot modules, and -O1, which takes half the time, for the others; unless
+    CFLAGS asks for debug information, there is none.
     """
     if os.name == "nt":
         return ["/O2"]
     asked = os.environ.get("CFLAGS", "").split()
     if any(flag.startswith("-fsanitize") for flag in asked):
         return []  # a sanitizer's report names lines, and its code optimises slowly: CFLAGS sets the level
-    # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
     level = "-O3" if module.startswith(HOT) else "-O1"
-    optimised = ["-g0"] if any(flag.startswith("-O") for flag in asked) else [level, "-g0"]
+    chosen = [] if any(flag.startswith("-O") for flag in asked) else [level]
+    if not any(flag.startswith("-g") for flag in asked):
+        chosen.append("-g0")  # undoes the -g that many Pythons pass on: debug information triples the size of a wheel
     if sys.platform != "linux":
-        return optimised
+        return chosen
     header = scratch / "loopcore_seldom.h"
     header.write_text(SELDOM, encoding="utf-8")
     # A shift loses bits where the C type is too narrow, and Python's integers keep them: the builds would differ.
     # Pointers to functions of another type are an error of clang and of gcc 14, and a warning of older compilers.
     errors = ["-Werror=shift-count-overflow", "-Werror=incompatible-pointer-types"]
-    return [*optimised, *errors, "-fno-plt", "-include", str(header)]
+    return [*chosen, *errors, "-fno-plt", "-include", str(header)]
 
 
 def allow_no_traceback(translated: str) -> str:
@@ -466,12 +468,27 @@ def build_module(module: str, out: Path) -> str:
     return ""
 
 
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def make_pool(size: int) -> Executor:
+    """Return a pool of processes; of one thread where the semaphores of one cannot be made, as without /dev/shm."""
+    try:
+        return ProcessPoolExecutor(size)
+    except (ImportError, NotImplementedError, OSError):
+        return ThreadPoolExecutor(1)
+
+
 def build(modules: list[str], out: Path) -> None:
     """Compile `modules` into `out`, on all processors. Runs in the child process, which ends if a module fails."""
     check_compiler(out.parent / "probe")
     # The largest first, so that the last ones keep no processor waiting.
     ordered = [UTILITY, *sorted(modules, key=os.path.getsize, reverse=True)]
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(ordered))) as pool:
+    with make_pool(min(processors(), len(ordered))) as pool:
         waiting = {pool.submit(build_module, module, out): module for module in ordered}
         for number, done in enumerate(as_completed(waiting), 1):
             failure = done.result()

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from loopcore.cli.output import align
+from loopcore.cli.output import align, print_on_stderr
 from loopcore.errors import UsageError, check_writable
 from loopcore.selection.discovery import choose_backend, list_backends
 from loopcore_bench.charts import BASE, Group, base_of, groups_of, text_chart
@@ -71,7 +71,7 @@ def act(arguments: argparse.Namespace) -> int:
     try:
         return _compare(arguments)
     except KeyboardInterrupt:
-        print("interrupted; nothing is written", file=sys.stderr)
+        print_on_stderr("interrupted; nothing is written")
         return INTERRUPTED
 
 
@@ -240,7 +240,7 @@ def _measure(
         found["interrupted"] = (
             f"interrupted after {tell.done} of {len(measured)} measurements; what was complete is here"
         )
-        print(found["interrupted"], file=sys.stderr, flush=True)
+        print_on_stderr(found["interrupted"])
     return found, any(cell.error for cell in cells)
 
 
@@ -273,9 +273,7 @@ class Progress:
         self._clock = clock
         self._began = clock()
         self._live = sys.stderr is not None and sys.stderr.isatty()
-        print(
-            f"{total} measurement{'s' * (total != 1)}, about {max(1, round(expected))} s", file=sys.stderr, flush=True
-        )
+        print_on_stderr(f"{total} measurement{'s' * (total != 1)}, about {max(1, round(expected))} s")
 
     def __call__(self, cell: Cell) -> None:
         """Count one measurement, and print its outcome."""
@@ -283,7 +281,7 @@ class Progress:
         left = (self._clock() - self._began) / self.done * (self._total - self.done)
         if cell.error:
             self.clear()
-            print(f"{cell.row} on {cell.loop} failed: {cell.error}", file=sys.stderr, flush=True)
+            print_on_stderr(f"{cell.row} on {cell.loop} failed: {cell.error}")
         if self._live:
             text = f"{self.done}/{self._total}  {cell.row} on {cell.loop}  about {round(left)} s left"
             width = _line_width()

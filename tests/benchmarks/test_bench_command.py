@@ -367,6 +367,15 @@ def test_the_load_generator_notices_one_flipped_bit(wrong: int) -> None:
     assert (found["requests"] > 0, found["errors"], found["wrong"]) == (not wrong, wrong, wrong)
 
 
+def test_nothing_of_the_progress_is_on_standard_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    progress = command.Progress(1, 1.6)
+    progress(Cell("sleep0", "asyncio", 0, {}, error="it died"))
+    assert capsys.readouterr().out == ""
+
+
 def test_progress_is_a_line_at_the_beginning_where_nobody_sees_it_move(capsys: pytest.CaptureFixture[str]) -> None:
     progress = command.Progress(2, 1.6, clock=iter([0.0, 1.0, 2.0]).__next__)
     progress(Cell("sleep0", "asyncio", 0, {"cpu_ns": 1.0}))

@@ -35,8 +35,14 @@ def call(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Comp
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tracked files, so that what a build leaves behind shows, and nothing else is swept up."""
+    """A copy of the tracked files, so that what a build leaves behind shows, and nothing else is swept up.
+
+    In an unpacked sdist, which has nothing else, it is a copy of all files.
+    """
     folder = tmp_path_factory.mktemp("checkout")
+    if not (ROOT / ".git").exists():
+        left_out = shutil.ignore_patterns("__pycache__", ".venv*", ".tox", "*.so", "*.pyd")
+        return shutil.copytree(ROOT, folder, ignore=left_out, dirs_exist_ok=True)
     for name in subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0"):
         if name and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -45,6 +45,12 @@ def states(file: Path) -> dict[str, str]:
     return {row["name"]: row["state"] for row in json.loads(file.read_text(encoding="utf-8"))["guarantees"]}
 
 
+def test_contract_is_not_run_without_its_assert_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    message = "the contract is made of assert statements; run it without -O and PYTHONOPTIMIZE"
+    assert run("select", "--only", "shape") == (1, f"error: {message}\n")
+
+
 def test_backend_that_keeps_everything_is_reported_so(tmp_path: Path) -> None:
     json_file, badge = tmp_path / "report.json", tmp_path / "badge.svg"
     code, said = run("select", "--only", "shape,interest", "--json", str(json_file), "--badge", str(badge))

@@ -83,8 +83,11 @@ def test_copy_is_complete_and_has_nothing_of_the_templates_name(kind: str, tmp_p
     names = {str(file) for file in scaffold.files_of(folder)}
     assert {"README.md", "pyproject.toml", os.path.join(".github", "workflows", "test.yml")} <= names
     assert any(name.startswith("tests") for name in names)
+    assert (".gitignore" in names) == (kind == "plugin")
+    assert not [file for file in scaffold.files_of(scaffold.template_of(kind)) if str(file).startswith(".")]
     for name in names:
         assert "template" not in name
+        assert "dot-" not in name
         assert "template" not in (folder / name).read_text(encoding="utf-8").lower()
 
 

@@ -1,6 +1,7 @@
 """What the build hook decides by the interpreter it runs on."""
 
 import importlib.util
+import os
 import platform
 import sys
 from pathlib import Path
@@ -65,14 +66,40 @@ def test_cflags_may_say_how_far_to_optimise(hook: Any, monkeypatch: pytest.Monke
     assert not {"-O1", "-O3"} & set(hook.compiler_flags(tmp_path, "loopcore/kernel/task.py"))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the compiler is told in other words")
+@pytest.mark.parametrize("flag", ["-g", "-g3", "-ggdb"])
+def test_cflags_may_ask_for_debug_information(
+    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flag: str
+) -> None:
+    monkeypatch.setenv("CFLAGS", "-O2")
+    assert "-g0" in hook.compiler_flags(tmp_path, "loopcore/kernel/task.py")
+    monkeypatch.setenv("CFLAGS", f"-O2 {flag}")
+    assert "-g0" not in hook.compiler_flags(tmp_path, "loopcore/kernel/task.py")
+
+
 def test_every_hot_module_exists(hook: Any) -> None:
     modules = [module.as_posix() for module in hook.hot_modules(Path(hook.__file__).parents[1])]
     assert [prefix for prefix in hook.HOT if not any(module.startswith(prefix) for module in modules)] == []
 
 
+NO_SEMAPHORES = """
+import _multiprocessing
+
+class SemLock(_multiprocessing.SemLock):
+    def __new__(cls, *arguments):
+        raise OSError(30, "Read-only file system")
+
+_multiprocessing.SemLock = SemLock
+"""
+
+
+@pytest.mark.parametrize("start", ["", NO_SEMAPHORES], ids=["processes", "no semaphores"])
 def test_the_build_names_each_module_as_it_is_finished(
-    hook: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    hook: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str
 ) -> None:
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start" / "sitecustomize.py").write_text(start, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "start")
     package = tmp_path / "in" / "loopcore" / "kernel"
     package.mkdir(parents=True)
     for name in ("one", "two"):
@@ -89,6 +116,24 @@ def test_the_build_names_each_module_as_it_is_finished(
     assert {line.split()[1] for line in lines} == {"cyutility", "kernel.one", "kernel.two"}
     built = {path.name.partition(".")[0] for path in (tmp_path / "out").rglob("*.*") if path.suffix in (".so", ".pyd")}
     assert built == {"_cyutility", "one", "two"}
+
+
+def test_the_build_uses_the_processors_that_it_may_use(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5}, raising=False)
+    assert hook.processors() == 2
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert hook.processors() == 64
+
+
+def test_the_notes_of_a_pure_build_do_not_name_the_python(
+    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = []
+    for version in ("3.11.1", "3.14.0"):
+        monkeypatch.setattr(platform, "python_version", lambda version=version: version)
+        told.append(hook.CompileHook._info(tmp_path, "no", "LOOPCORE_COMPILE=no", []))
+    assert told[0] == told[1]
 
 
 def test_what_is_kept_of_a_build_does_not_depend_on_how_the_checkout_was_installed(

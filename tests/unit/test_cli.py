@@ -208,6 +208,17 @@ def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
     assert_refused(loopcore("run", "mod:main", cwd=tmp_path), "mod:main(a)", "'a'")
 
 
+@pytest.mark.parametrize("words", [["aa:main"], ["-m", "aa"], ["-m", "aa.part"]])
+def test_a_module_in_a_folder_that_is_kept_off_the_path_is_not_suggested(program, tmp_path: Path, words: list[str]):
+    program("async def main(): print('it runs')\n", "aa.py")
+    environment = {"PYTHONSAFEPATH": "1"}
+    result = loopcore("run", *words, cwd=tmp_path, env=environment)
+    assert_refused(result, "; PYTHONSAFEPATH or -P keeps the current folder, where it is, off the path; PYTHONPATH=. ")
+    assert "did you mean" not in result.stderr
+    added = loopcore("run", "aa:main", cwd=tmp_path, env={**environment, "PYTHONPATH": path_with(tmp_path)})
+    assert added.stdout == "it runs\n"
+
+
 OTHER = """\
 import asyncio, sys, loopcore
 async def main(): pass
@@ -502,6 +513,21 @@ def test_report_that_a_full_disk_refuses_is_one_line_of_error(tmp_path: Path, ar
 def test_error_that_is_not_of_the_output_is_not_called_one():
     with pytest.raises(OSError, match="mine"), output.report():
         raise OSError(errno.EIO, "mine")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+def test_error_that_a_full_disk_refuses_keeps_its_exit_code():
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "loopcore", "infos"]
+        result = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=full, timeout=60)
+    assert (result.stdout, result.returncode) == (b"", 2)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes the descriptor")
+def test_error_without_a_standard_error_is_not_on_standard_output():
+    command = ["/bin/sh", "-c", 'exec "$0" -m loopcore infos 2>&-', sys.executable]
+    result = subprocess.run(command, check=False, stdout=subprocess.PIPE, timeout=60)
+    assert (result.stdout, result.returncode) == (b"", 2)
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])

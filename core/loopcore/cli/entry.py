@@ -18,7 +18,7 @@ from loopcore.cli.commands import COMMANDS, AddCommand, describe_command, find_c
 from loopcore.cli.defaults import Settings, apply_settings, become_default
 from loopcore.cli.execution import Program, show_program_error
 from loopcore.cli.other_loops import UVICORN, choose_loop_of_uvicorn, watch_loops
-from loopcore.cli.output import report, warn
+from loopcore.cli.output import print_on_stderr, report, warn
 from loopcore.cli.parsing import Parser, add_global_options, help_text, make_command, make_parser, set_completer
 from loopcore.cli.program import find_module, find_target
 from loopcore.errors import LoopcoreError, UsageError
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _parse(parser, given.words, given)
         program = prepare_program(given)
     except LoopcoreError as error:
-        print(f"loopcore: error: {printable(error)}", file=sys.stderr)
+        print_on_stderr(f"loopcore: error: {printable(error)}")
         return 2
     program()
     return 0

@@ -61,14 +61,19 @@ def _cannot_print() -> bool:
     return False
 
 
-def warn(text: object) -> None:
-    """Print a warning on standard error, unless that is closed."""
+def print_on_stderr(text: str) -> None:
+    """Print a line on standard error, unless that is closed or cannot be written to."""
     if sys.stderr is None:
         return
     try:
-        print(f"loopcore: warning: {printable(text)}", file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
     except (OSError, ValueError):
         pass
+
+
+def warn(text: object) -> None:
+    """Print a warning on standard error."""
+    print_on_stderr(f"loopcore: warning: {printable(text)}")
 
 
 def show_json(value: object) -> None:

@@ -113,8 +113,14 @@ def _path_hint(name: str) -> str:
 
 
 def _close_module(name: str) -> str:
-    """Return a module or package in the working directory whose name is like `name`, as a hint, or an empty string."""
-    return did_you_mean(name, sorted(module.name for module in pkgutil.iter_modules([os.getcwd()])))
+    """Return a module or package in the working directory whose name is like `name`, as a hint, or an empty string.
+
+    If it has this very name, the hint says why it is not found.
+    """
+    names = sorted(module.name for module in pkgutil.iter_modules([os.getcwd()]))
+    if sys.flags.safe_path and name.partition(".")[0] in names:
+        return "; PYTHONSAFEPATH or -P keeps the current folder, where it is, off the path; PYTHONPATH=. adds it"
+    return did_you_mean(name, (each for each in names if each != name))
 
 
 def find_spec(name: str) -> ModuleSpec | None:

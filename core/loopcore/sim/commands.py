@@ -119,6 +119,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.search not in SEARCHES:
         raise UsageError(f"--search takes {', '.join(SEARCHES)}, not {arguments.search!r}")
+    if not __debug__ and not arguments.is_job:
+        text = "under -O or PYTHONOPTIMIZE a program has no assert statements, so what they check cannot fail"
+        print(f"loopcore: warning: {text}", file=sys.stderr)
     if arguments.jobs > 1:
         if arguments.search in OF_CHOICES:
             raise UsageError(f"the search {arguments.search} goes from run to run; it takes no --jobs")
@@ -206,8 +209,8 @@ class _Job:
 
     def __init__(self, arguments: argparse.Namespace, first: int, count: int, output: IO[str]) -> None:
         command = [
-            sys.executable, "-m", "loopcore", "sim", "run", arguments.program, "--seeds", str(count),
-            "--first", str(first), "--level", arguments.level, "--search", arguments.search,
+            sys.executable, *["-O"] * sys.flags.optimize, "-m", "loopcore", "sim", "run", arguments.program,
+            "--seeds", str(count), "--first", str(first), "--level", arguments.level, "--search", arguments.search,
             "--limit", str(arguments.limit), "--is-job",
         ]  # fmt: skip
         self._output = output

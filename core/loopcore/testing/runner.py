@@ -67,8 +67,10 @@ def _last_line(report: pytest.TestReport) -> str:
 def prove(backend: str, only: Sequence[str] = (), json_file: Path | None = None, badge: Path | None = None) -> int:
     """Run the contract on `backend`, and write the results. Returns 0 if all is kept, 1 if not.
 
-    Raises UsageError for an unknown guarantee, and as `choose_backend` does for a name.
+    Raises UsageError for an unknown guarantee, as `choose_backend` does for a name, and without assert statements.
     """
+    if not __debug__:
+        raise UsageError("the contract is made of assert statements; run it without -O and PYTHONOPTIMIZE")
     factory = factory_of(backend)
     unknown = [name for name in only if name not in NAMES]
     if unknown:

@@ -1,7 +1,8 @@
 """`loopcore new`: a fresh copy of a template, under a new name.
 
 The templates are the distributions in backends/template and plugins/template of the sources, which are tested there; a
-wheel has them in `templates` next to this module. A copy differs from them only by the name.
+wheel has them in `templates` next to this module. A copy differs from them only by the name; a file whose name begins
+with a dot is `dot-...` in them, so that a wheel installs no hidden files.
 """
 
 import keyword
@@ -79,7 +80,7 @@ def write_copy(kind: str, name: str, into: Path) -> Path:
         raise UsageError(f"{target} exists already; remove it, or choose another folder, as in: --into FOLDER")
     try:
         for file in files_of(template):
-            copy = target / renamed(str(file), name)
+            copy = target / renamed(re.sub(r"^dot-", ".", str(file)), name)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(renamed((template / file).read_text(encoding="utf-8"), name), encoding="utf-8")
     except OSError as error:

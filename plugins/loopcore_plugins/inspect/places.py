@@ -58,7 +58,7 @@ def pid_and_number(text: str) -> tuple[int, int | None] | None:
 
 
 def folder() -> Path:
-    """Return the folder of the sockets, which need not exist."""
+    """Return the folder of the sockets, which need not exist. Raises UsageError if there is no place for one."""
     chosen = os.environ.get(VARIABLE, "").strip()
     return Path(chosen) if chosen else _default_folder()
 
@@ -67,7 +67,12 @@ def _default_folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "loopcore"
-    return Path(tempfile.gettempdir()) / f"loopcore-{os.geteuid()}"
+    try:
+        return Path(tempfile.gettempdir()) / f"loopcore-{os.geteuid()}"
+    except FileNotFoundError:
+        raise UsageError(
+            f"no folder for temporary files can be written to; set {VARIABLE} to a folder of your own, or TMPDIR"
+        ) from None
 
 
 class Folder:

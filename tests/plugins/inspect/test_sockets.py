@@ -1,12 +1,14 @@
 """Who may connect, and what becomes of the sockets."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,17 @@ def test_without_a_runtime_folder_the_one_for_temporary_files_is_taken(
         monkeypatch.setenv("LOOPCORE_INSPECT_DIR", chosen)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     assert places.folder().name == f"loopcore-{os.geteuid()}"
+
+
+def test_without_any_folder_for_temporary_files_the_error_names_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gettempdir() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.delenv("LOOPCORE_INSPECT_DIR", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+    with pytest.raises(UsageError, match="; set LOOPCORE_INSPECT_DIR to a folder of your own, or TMPDIR"):
+        places.folder()
 
 
 def test_what_is_no_socket_is_left_alone_whatever_its_name(folder: Path, loop: Any) -> None:

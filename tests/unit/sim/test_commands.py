@@ -42,10 +42,10 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return sim("run", *arguments)
 
 
-def sim(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def sim(*arguments: str, flags: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return subprocess.run(
-        [sys.executable, "-m", "loopcore", "sim", *arguments],
+        [sys.executable, *flags, "-m", "loopcore", "sim", *arguments],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
@@ -75,6 +75,15 @@ def test_the_failure_of_one_process_is_reported_once_with_all_runs(program: str)
     assert len(re.findall(" runs in ", shared.stdout)) == 1
     assert "1. it breaks" in shared.stdout
     assert f"loopcore sim replay {program}:fails sim1_" in shared.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--jobs", "2"]])
+def test_a_search_without_assert_statements_gives_one_warning(program: str, options: list[str]) -> None:
+    ended = sim("run", f"{program}:fails", "--seeds", "8", *options, flags=("-O",))
+    assert ended.returncode == 0
+    assert ended.stdout.endswith("no run failed\n")
+    assert ended.stderr.startswith("loopcore: warning: under -O or PYTHONOPTIMIZE a program has no assert ")
+    assert ended.stderr.count("\n") == 1
 
 
 def test_a_mistake_is_reported_once(program: str) -> None:
