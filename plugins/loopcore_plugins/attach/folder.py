@@ -26,7 +26,10 @@ class SharedFolder:
     def __init__(self, process: Process) -> None:
         self.script_pending = False
         """Whether the process may still run the script. The folder stays then: it keeps its name from other users."""
-        usual = Path(tempfile.gettempdir()).resolve()
+        try:
+            usual = Path(tempfile.gettempdir()).resolve()
+        except FileNotFoundError:
+            raise UsageError("no folder for temporary files can be written to; set TMPDIR to one of your own") from None
         fits = process.sees(usual) and len(os.fsencode(usual)) < _LONGEST
         parent = usual if fits else process.root / "root/tmp"  # the process may have a private /tmp
         _check_parent(parent, process)

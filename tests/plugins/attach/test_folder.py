@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -77,6 +78,12 @@ def test_place_that_others_may_write_to_is_refused(
     (parent if which == "parent" else above).chmod(0o1777)
     with SharedFolder(process):
         pass
+
+
+def test_without_a_temporary_folder_the_variable_is_named(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", Mock(side_effect=FileNotFoundError("no usable temporary directory")))
+    with pytest.raises(UsageError, match="TMPDIR"):
+        SharedFolder(process)
 
 
 @pytest.mark.parametrize("withdrawn", [True, False])
