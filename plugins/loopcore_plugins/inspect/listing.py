@@ -130,7 +130,7 @@ def describe_loop(greeting: Message, answer: Message) -> str:
         state = "busy"
     left_out = f" ({answer['left_out']} more are left out)" if answer["left_out"] else ""
     count = len(answer["tasks"])
-    return (
+    return printable(
         f"{greeting['pid']}.{greeting['loop']}  {shorten(greeting['program'])}  {shorten(greeting['python'])}, "
         f"{shorten(greeting['backend'])}, {state}, {count} task{'s' * (count != 1)}{left_out}"
     )
@@ -141,7 +141,7 @@ def task_rows(tasks: Sequence[Message], branches: Branches) -> list[tuple[str, .
     return [
         (
             line.prefix + shorten(line.task["name"]) + (" (see above)" if line.repeated else ""),
-            line.task["state"],
+            shorten(line.task["state"]),
             age_of(line.task["age"]),
             shorten(line.task["coroutine"]),
             shorten(line.task["waits_for"]) or "-",
@@ -194,6 +194,6 @@ def stacks_lines(greeting: Message, answer: Message) -> list[str]:
         lines += stack_lines(thread["stack"])
     for task in sorted(answer["tasks"], key=name_order):
         waits = f", waits for {shorten(task['waits_for'])}" if task["waits_for"] else ""
-        lines += ["", f"task {shorten(task['name'])} ({shorten(task['coroutine'])}), {task['state']}{waits}"]
+        lines += ["", f"task {shorten(task['name'])} ({shorten(task['coroutine'])}), {shorten(task['state'])}{waits}"]
         lines += stack_lines(task["stack"])
     return lines

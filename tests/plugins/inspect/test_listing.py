@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from loopcore_plugins._tasktree import Place
-from loopcore_plugins.inspect.listing import FINE, PLAIN, age_of, align, fit, shorten, stack_lines, tree
+from loopcore_plugins.inspect.listing import (
+    FINE,
+    PLAIN,
+    age_of,
+    align,
+    fit,
+    ps_lines,
+    shorten,
+    stack_lines,
+    stacks_lines,
+    tree,
+)
 from loopcore_plugins.watchdog.stacks import source_line
 
 
@@ -56,6 +67,16 @@ def test_names_are_shortened_and_printable() -> None:
     assert shorten("\x1b[2J\n") == r"\x1b[2J\n"
     assert shorten("x" * 10**6, 5) == "xxxx…"
     assert shorten("\0" * 100, 9) == r"\x00\x00…"
+
+
+def test_no_field_of_an_answer_controls_the_terminal() -> None:
+    evil = "\x1b[2J"
+    greeting = dict.fromkeys(("pid", "loop", "program", "python", "backend"), evil)
+    tasks = [{**task(1, name=evil), "state": evil, "age": None, "coroutine": evil, "waits_for": evil, "stack": []}]
+    thread = {"name": evil, "is_loop": True, "stack": [(evil, 1, evil)]}
+    answer = {"running": True, "waiting": True, "left_out": evil, "tasks": tasks, "threads": [thread]}
+    for lines in (ps_lines(greeting, answer, FINE), stacks_lines(greeting, answer)):
+        assert [line for line in lines if not line.isprintable()] == []
 
 
 def test_columns_are_fitted_to_a_terminal_the_widest_first() -> None:
