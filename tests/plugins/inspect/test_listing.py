@@ -103,6 +103,37 @@ def test_a_stack_reads_no_file_but_source() -> None:
         os.close(ours)
 
 
+def source_of(file: Path, line: int = 1) -> list[str]:
+    return list(stack_lines([(str(file), line, "main")]))[1:]
+
+
+def test_a_stack_has_the_lines_of_source(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_bytes(b"# coding: latin-1 \x0c\r\n    name = '\xe9\x1b'\r\n")
+    assert source_of(file, 2) == [r"      name = 'é\x1b'"]
+    assert source_of(file, 3) == source_of(file, 0) == source_of(tmp_path / "absent") == []
+
+
+@pytest.mark.parametrize("content", [b"# coding: none\n", b"# coding: hex\n", b"\xff\n"])
+def test_a_file_that_is_not_source_has_no_lines(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "app.py").write_bytes(content)
+    assert source_of(tmp_path / "app.py") == []
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "app.py", "wb") as file:
+        file.write(b"pass\n")
+        file.truncate((4 << 20) + 1)
+    assert source_of(tmp_path / "app.py") == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX's")
+def test_a_pipe_that_replaces_the_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "app.py")
+    monkeypatch.setattr(os.path, "isfile", lambda path: True)
+    assert source_of(tmp_path / "app.py") == []
+
+
 def test_who_awaits_may_have_ended() -> None:
     assert shown(task(2, 99)) == ["Task-2"]
 
