@@ -42,10 +42,17 @@ def check_writable(path: Path) -> None:
             raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
         if path.is_dir():
             raise UsageError(f"cannot write {str(path)!r}: it is a folder")
-        if not path.exists():
-            path.open("ab").close()
-            path.resolve().unlink()  # what a link names, not the link
-        elif not os.access(path, os.W_OK):  # a pipe must not be opened: its reader would see the end
+        place = str(path)
+        try:
+            path.stat()  # a pipe must not be opened: its reader would see the end
+        except FileNotFoundError:
+            if not path.is_symlink():
+                path.open("xb").close()
+                path.unlink()
+                return
+            place = os.path.dirname(os.path.realpath(path))  # what a link names must not be made: others may choose it
+            os.stat(place)
+        if not os.access(place, os.W_OK):
             raise UsageError(f"cannot write {str(path)!r}: {os.strerror(errno.EACCES)}")
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None

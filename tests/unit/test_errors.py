@@ -49,6 +49,19 @@ def test_a_place_that_can_be_written_stays_unchanged(tmp_path: Path):
     assert file.read_text() == "kept"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="links are POSIX's")
+def test_what_a_link_names_is_not_made(tmp_path: Path):
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    os.utime(folder, (0, 0))
+    link.symlink_to(folder / "absent")
+    check_writable(link)
+    assert folder.stat().st_mtime == 0
+    folder.rmdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        check_writable(link)
+
+
 @pytest.mark.parametrize("name", ["", "absent/file", "x" * 300])
 def test_a_place_that_cannot_be_written_is_a_usage_error(tmp_path: Path, name: str):
     with pytest.raises(UsageError, match="cannot write"):

@@ -95,12 +95,13 @@ class Screen:
         }
         self._before, self._then = scheduling, now
         first = self._loops[0]
-        lines = [f"{first['pid']}  {shorten(first['program'])}  {first['python']}"]
+        lines = [f"{first['pid']}  {shorten(first['program'])}  {shorten(first['python'])}"]
         for described in self._loops:
             if described["loop"] <= len(sample["loops"]):
                 lines += self._loop_lines(described, sample["loops"][described["loop"] - 1], shares)
         lines += ["", *align(self._site_rows(sample["loops"]), width, PLAIN.more)]
-        return [*lines, "", *align(_thread_rows(sample, shares), width, PLAIN.more)]
+        lines += ["", *align(_thread_rows(sample, shares), width, PLAIN.more)]
+        return [printable(line) for line in lines]  # figures may be texts, too
 
     def _loop_lines(
         self, described: dict[str, Any], figures: dict[str, Any], shares: dict[int, list[float]]
@@ -114,7 +115,13 @@ class Screen:
             if figures[name] is not None
         ]
         yield ", ".join(
-            [f"loop {number}: {described['backend']}", state, f"{figures['tasks']} tasks", *known, f"{ran:.0%} CPU"]
+            [
+                f"loop {number}: {shorten(described['backend'])}",
+                state,
+                f"{figures['tasks']} tasks",
+                *known,
+                f"{ran:.0%} CPU",
+            ]
         )
         longest = self._longest[number] = max([*delays, self._longest.get(number, 0.0)])
         if delays:

@@ -1,15 +1,18 @@
 """Listings: the output of `loopcore ps` and `loopcore stacks`, as lines of text."""
 
+import functools
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import decode_source
 from typing import Final, NamedTuple
 
 from loopcore.text import printable
 from loopcore_plugins._tasktree import Place
 from loopcore_plugins.inspect.protocol import Message
-from loopcore_plugins.watchdog.stacks import innermost_of_program, source_line
+from loopcore_plugins.watchdog.stacks import innermost_of_program
 
 LONGEST: Final = 60
 """The most characters of a name in a table or a line; `--json` has names in full."""
@@ -17,6 +20,8 @@ NARROWEST: Final = 8
 """The fewest characters that a column keeps in a narrow terminal."""
 _DEEPEST: Final = 30
 """The most characters with which a tree is drawn to the left of a name."""
+_LARGEST: Final = 4 << 20
+"""Bytes of a source file whose lines are shown."""
 HEADINGS: Final = ("TASK", "STATE", "AGE", "COROUTINE", "WAITS FOR", "AT")
 _NUMBER: Final = re.compile(r"(\d+)")
 
@@ -130,7 +135,7 @@ def describe_loop(greeting: Message, answer: Message) -> str:
         state = "busy"
     left_out = f" ({answer['left_out']} more are left out)" if answer["left_out"] else ""
     count = len(answer["tasks"])
-    return (
+    return printable(
         f"{greeting['pid']}.{greeting['loop']}  {shorten(greeting['program'])}  {shorten(greeting['python'])}, "
         f"{shorten(greeting['backend'])}, {state}, {count} task{'s' * (count != 1)}{left_out}"
     )
@@ -141,7 +146,7 @@ def task_rows(tasks: Sequence[Message], branches: Branches) -> list[tuple[str, .
     return [
         (
             line.prefix + shorten(line.task["name"]) + (" (see above)" if line.repeated else ""),
-            line.task["state"],
+            shorten(line.task["state"]),
             age_of(line.task["age"]),
             shorten(line.task["coroutine"]),
             shorten(line.task["waits_for"]) or "-",
@@ -181,9 +186,30 @@ def stack_lines(stack: Sequence[Sequence[str | int]]) -> Iterator[str]:
     """Yield the lines of a stack in the format of a traceback."""
     for place in places_of(stack):
         yield f'    File "{printable(place.file)}", line {place.line}, in {printable(place.function)}'
-        source = source_line(place)
+        lines = _source(place.file)
+        source = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
         if source:
-            yield f"      {source}"
+            yield f"      {printable(source)}"
+
+
+@functools.lru_cache(maxsize=100)
+def _source(file: str) -> list[str]:
+    """Return the lines of a file that another process has named; none if reading it may not end, or have effects."""
+    try:
+        if not os.path.isfile(file):  # opening a device may have effects
+            return []
+        with open(file, "rb", opener=_open_at_once) as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= _LARGEST:  # 0 in procfs
+                return []
+            return decode_source(stream.read(_LARGEST)).split("\n")
+    except (OSError, ValueError, LookupError, SyntaxError):
+        return []
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a file that may have become a pipe or a terminal."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 def stacks_lines(greeting: Message, answer: Message) -> list[str]:
@@ -194,6 +220,6 @@ def stacks_lines(greeting: Message, answer: Message) -> list[str]:
         lines += stack_lines(thread["stack"])
     for task in sorted(answer["tasks"], key=name_order):
         waits = f", waits for {shorten(task['waits_for'])}" if task["waits_for"] else ""
-        lines += ["", f"task {shorten(task['name'])} ({shorten(task['coroutine'])}), {task['state']}{waits}"]
+        lines += ["", f"task {shorten(task['name'])} ({shorten(task['coroutine'])}), {shorten(task['state'])}{waits}"]
         lines += stack_lines(task["stack"])
     return lines

@@ -21,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -59,34 +60,32 @@ class _Client(NamedTuple):
     """When the connection is closed, in time.monotonic; infinite once it was."""
 
 
-class _Server(socketserver.ThreadingMixIn, WSGIServer):
+class BoundedServer(socketserver.ThreadingMixIn, HTTPServer):
+    """A server with at most `MOST_CLIENTS`, and `REQUEST_TIMEOUT` for each. Thread: the accepting one."""
+
     daemon_threads = True
     request_queue_size = 64  # bursts of connections are refused with an answer, not by a full queue
     allow_reuse_port = False  # on by default from Python 3.14: two workers would share one port
 
-    def __init__(self, host: str, port: int, app: "WSGIApplication") -> None:
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.refused = 0
         self._served: dict[socket.socket, _Client] = {}
-        """By the thread's socket. Thread: the accepting one."""
+        """By the thread's socket."""
         self._ended: deque[socket.socket] = deque()
         """Clients whose threads have ended. Lock-free: a collection under a lock may close a loop, and wait for us."""
-        super().__init__((host, port), _Handler)
-        self.set_app(app)
+        super().__init__((host, port), handler)
 
     def server_bind(self) -> None:
         # Skips the base class's look-up of the host name, which may take long.
         socketserver.TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), port
-        self.setup_environ()
 
-    def serve_next(self) -> None:
-        """Wait for the next client, or until the next one's time is up; handle either."""
-        self.timeout = self._hang_up()
-        self.handle_request()
+    def service_actions(self) -> None:
+        """Close clients whose time is up; `serve_forever` calls it."""
+        self.hang_up()
 
-    def _hang_up(self) -> float | None:
+    def hang_up(self) -> float | None:
         """Close clients whose time is up; return the seconds until the next look, or None without a client."""
         self._sweep()
         now = time.monotonic()
@@ -117,10 +116,11 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         if len(self._served) < MOST_CLIENTS:
             self._served[request] = _Client(request.dup(), time.monotonic() + REQUEST_TIMEOUT)
             super().process_request(request, client_address)
-            return
-        if not self.refused:
-            logger.warning("%d clients are being served, more are refused: %s", MOST_CLIENTS, client_address)
-        self.refused += 1
+        else:
+            self.refuse(request, client_address)
+
+    def refuse(self, request: Any, client_address: Any) -> None:
+        """Answer a client that is one too many."""
         request.setblocking(False)
         with suppress(OSError):
             request.send(_REFUSAL)
@@ -138,6 +138,28 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("%s was not answered", client_address, exc_info=sys.exc_info())
+
+
+class _Server(BoundedServer, WSGIServer):
+    def __init__(self, host: str, port: int, app: "WSGIApplication") -> None:
+        self.refused = 0
+        super().__init__(host, port, _Handler)
+        self.set_app(app)
+
+    def server_bind(self) -> None:
+        super().server_bind()
+        self.setup_environ()
+
+    def serve_next(self) -> None:
+        """Wait for the next client, or until the next one's time is up; handle either."""
+        self.timeout = self.hang_up()
+        self.handle_request()
+
+    def refuse(self, request: Any, client_address: Any) -> None:
+        if not self.refused:
+            logger.warning("%d clients are being served, more are refused: %s", MOST_CLIENTS, client_address)
+        self.refused += 1
+        super().refuse(request, client_address)
 
     def drop(self) -> None:
         """In a forked child: close the copies."""

@@ -5,7 +5,12 @@ every worker, with the label `worker`, its port: sums over workers are Prometheu
 A label `worker` of the application's own becomes `exported_worker`, as Prometheus would rename it.
 """
 
+import errno
 import http.client
+import io
+import os
+import socket
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +27,9 @@ logger = plugin_logger.getChild("metrics")
 
 PATH: Final = "/metrics/all"
 TIMEOUT: Final = 2.0
-"""Seconds that a worker has to answer; one that does not is left out, as Prometheus would leave it out."""
+"""Seconds that a worker has for its whole answer; one that needs more is left out, as Prometheus would leave it out."""
+LARGEST: Final = 4 << 20
+"""Bytes of an answer; a worker that sends more is left out. Parsing so many takes seconds and 100 MiB."""
 _ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
 
@@ -77,14 +84,37 @@ def _labelled(labels: dict[str, str], port: int) -> dict[str, str]:
     return {**own, "worker": str(port)}
 
 
+class _Received(io.BytesIO):
+    """An answer as http.client reads one."""
+
+    def makefile(self, mode: str) -> "_Received":
+        return self
+
+
 def fetch(host: str, port: int) -> str:
     """Return the metrics of the worker at `port`; an empty string if there is none, or another program."""
-    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
     try:
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException):
+        answer = http.client.HTTPResponse(_Received(_receive(host, port)))  # type: ignore[arg-type]
+        answer.begin()
+        text = answer.read().decode("utf-8", "replace")
+    except (OSError, ValueError, http.client.HTTPException):
         return ""
-    finally:
-        connection.close()
     return text if "loopcore_eventloop_" in text else ""
+
+
+def _receive(host: str, port: int) -> bytes:
+    """Return the whole answer, which ends the connection. Raises OSError, also if it is too late or too large."""
+    deadline = time.monotonic() + TIMEOUT
+    received = bytearray()
+    with socket.create_connection((host, port), TIMEOUT) as sock:
+        sock.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        while len(received) <= LARGEST:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            sock.settimeout(left)
+            part = sock.recv(1 << 16)
+            if not part:
+                return bytes(received)
+            received += part
+    raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))

@@ -3,6 +3,7 @@
 import errno
 import mmap
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +50,11 @@ def _private(name: str, flags: int) -> int:
     return os.open(name, flags, 0o600)
 
 
+def _at_once(name: str, flags: int) -> int:
+    """Open a file whose name others may have taken: no link, and without waiting for the other end of a pipe."""
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
 def writable(path: Path) -> Path:
     """Return `path`. Raises UsageError if no file can be made there."""
     if not path.parent.is_dir():
@@ -79,11 +85,11 @@ def map_new(path: Path, size: int) -> mmap.mmap:
 def keep_earlier(path: Path) -> None:
     """Rename the file of a process that did not end in order: it is what the recording was for.
 
-    Raises UsageError if another process uses it, or if it is not a recording.
+    Raises UsageError if another process uses it, or if it is not a recording, or may not be renamed.
     """
     try:
-        with open(path, "r+b") as file:
-            begin = file.read(8)
+        with open(path, "r+b", buffering=0, opener=_at_once) as file:
+            begin = file.read(8) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
@@ -92,8 +98,14 @@ def keep_earlier(path: Path) -> None:
         raise UsageError(
             f"recorder cannot write {path}: another recorder does; put {{pid}} and {{n}} into the name"
         ) from None
+    except OSError as exc:
+        reason = "it is a link" if path.is_symlink() else exc.strerror
+        raise UsageError(f"recorder cannot write {path}: {reason}; name another file") from None
     if begin != MAGIC:
         raise UsageError(f"recorder does not overwrite {path}, which is not a recording; name another file")
     earlier = path.with_name(f"{path.name}.old")
-    os.replace(path, earlier)
+    try:
+        os.replace(path, earlier)
+    except OSError as exc:
+        raise UsageError(f"recorder cannot rename {path} to {earlier}: {exc.strerror}; name another file") from None
     logger.warning("%s was left by a process that did not end in order; read it with: loopcore why %s", path, earlier)

@@ -28,6 +28,12 @@ _LIBRARY: Final = re.compile(
 """Files of the standard library and of loopcore, wherever the recorded process had them."""
 _CLOSE: Final = 10_000_000
 """Nanoseconds by which the two clocks of a tick may differ; a larger difference in the last one means a torn record."""
+_LATEST: Final = (1 << 63) - 1
+"""The latest time, of any clock; Python could not show much later ones."""
+_DEEPEST: Final = 20
+"""The deepest values in the facts; deeper ones would exhaust Python's stack where they are shown."""
+_LONGEST_LINE: Final = 9
+"""The most digits of a line number."""
 
 
 class Label(NamedTuple):
@@ -167,7 +173,7 @@ def read(path: Path) -> Recording:
         events=events,
         labels=_labels(content, header, problems),
         wall_ns=header[Word.WALL_NS] - header[Word.MONOTONIC_NS],
-        end=max(end, at) if isinstance(at, int) else end,
+        end=max(end, at) if isinstance(at, int) and at <= _LATEST else end,
         dropped=max(header[Word.WRITTEN] - capacity, 0),
         facts=facts,
         stalls=stalls,
@@ -202,12 +208,12 @@ def _several(make: Callable[[Any], Any], values: object) -> list[Any]:
 
 
 def _stall(each: dict[str, Any]) -> Stall:
-    end = int(each["ended_ns"])
+    end = _time(each["ended_ns"])
     return Stall(
-        begin=end - int(each["seconds"] * 1e9),
+        begin=_time(end - int(each["seconds"] * 1e9)),
         end=end,
         cause=str(each["cause"]),
-        cpu_ns=int(each["cpu_seconds"] * 1e9),
+        cpu_ns=_time(each["cpu_seconds"] * 1e9),
         stack=tuple(_place(frame) for frame in each.get("stack") or ()),
         holder=_holder(each["holder"]) if each.get("holder") else None,
         request=each["request"] if isinstance(each.get("request"), dict) else None,
@@ -215,8 +221,16 @@ def _stall(each: dict[str, Any]) -> Stall:
 
 
 def _busy(each: dict[str, Any]) -> Busy:
-    begin, end, cpu = int(each["began_ns"]), int(each["ended_ns"]), int(each["cpu_seconds"] * 1e9)
+    begin, end, cpu = _time(each["began_ns"]), _time(each["ended_ns"]), _time(each["cpu_seconds"] * 1e9)
     return Busy(begin, end, cpu, each.get("kept_gil") is True, _holder(each))
+
+
+def _time(value: Any) -> int:
+    """Return a time or duration. Raises ValueError for one that cannot be."""
+    time = int(value)
+    if not 0 <= time <= _LATEST:
+        raise ValueError("an impossible time")
+    return time
 
 
 def _holder(each: dict[str, Any]) -> Holder:
@@ -236,12 +250,23 @@ def _facts(content: bytes, header: dict[Word, int], problems: list[str]) -> dict
     for start in (begin, header[Word.LABELS_AT] + header[Word.LABELS_USED]):
         try:
             facts = json.loads(content[start : start + size])
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(facts, dict):
+        if isinstance(facts, dict) and _is_shallow(facts):
             return facts
     problems.append("its end is missing or damaged: no stacks of tasks, no stalls")
     return {}
+
+
+def _is_shallow(value: object) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each if isinstance(each, list) else ())
+        ]
+    return not level
 
 
 def _labels(content: bytes, header: dict[Word, int], problems: list[str]) -> list[Label]:
@@ -254,7 +279,8 @@ def _labels(content: bytes, header: dict[Word, int], problems: list[str]) -> lis
             problems.append(f"the names end after number {len(labels)}; the others are shown as '?'")
             break
         name, file, line = [*content[at + 4 : at + 4 + size].decode(errors="replace").split("\n"), "", ""][:3]
-        labels.append(Label(name or "?", file, int(line) if line.isascii() and line.isdecimal() else 0))
+        has_line = line.isascii() and line.isdecimal() and len(line) <= _LONGEST_LINE
+        labels.append(Label(name or "?", file, int(line) if has_line else 0))
         at += 4 + size
     return labels
 
@@ -293,7 +319,7 @@ def _timed(records: list[_Raw], stall_ends: list[int], problems: list[str]) -> t
         return [], 0
     scale = _scale(records, ticks, problems)
     first = records[ticks[0]]
-    base = first.who - int(min(first.steps, LONGEST) * scale)  # of the tick before the oldest record
+    base = max(first.who - int(min(first.steps, LONGEST) * scale), 0)  # of the tick before the oldest record
     events: list[Event] = []
     clipped, stall_ends = 0, sorted(stall_ends)
     at = base if first.steps < LONGEST else first.who
@@ -305,7 +331,7 @@ def _timed(records: list[_Raw], stall_ends: list[int], problems: list[str]) -> t
             step = (after.who - base) / after.steps
         until = None if after is None else after.who
         for record in part:
-            exact = base + int(record.steps * step)
+            exact = min(base + int(record.steps * step), _LATEST)
             if record.steps == LONGEST:
                 clipped += 1
                 exact = _unclip(exact, until, part, stall_ends)
@@ -325,7 +351,7 @@ def _sound(records: list[_Raw], problems: list[str]) -> list[_Raw]:
     latest, torn = 0, 0
     for record in records:
         if record.kind is Kind.TICK:
-            if record.who < latest:
+            if not latest <= record.who <= _LATEST:
                 torn += 1
                 continue
             latest = record.who

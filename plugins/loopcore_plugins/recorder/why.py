@@ -22,6 +22,7 @@ from loopcore_plugins.recorder.model import Model, Step
 from loopcore_plugins.recorder.page import make_page
 from loopcore_plugins.recorder.reading import read
 from loopcore_plugins.recorder.telling import as_json, item_lines, overview
+from loopcore_plugins.trace.writer import replacement
 
 GROUP: Final = "Look at a running program"
 """The heading of this command in `loopcore --help`."""
@@ -93,9 +94,8 @@ def _act(arguments: argparse.Namespace) -> int:
 
 
 def _write_page(path: Path, page: str) -> None:
-    if path.is_file():
-        path.chmod(0o600)  # an older page may be readable by others
-    path.write_text(page, encoding="utf-8")
+    with replacement(path) as unfinished, unfinished.open("x", encoding="utf-8") as file:
+        file.write(page)
 
 
 def _doing(model: Model, moment: int) -> str:

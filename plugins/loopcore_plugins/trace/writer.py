@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -35,22 +36,28 @@ def write_trace(
     this one's.
     An existing file at `path` is replaced; if it is a link, the link itself and not its target.
     """
+    with replacement(path) as unfinished, _open(unfinished, compressed=path.suffix == ".gz") as file:
+        file.write('{"displayTimeUnit":"ns","otherData":')
+        json.dump({"source": "loopcore", "dropped_records": dropped}, file)
+        file.write(',"traceEvents":[\n')
+        for position, event in enumerate(trace_events(records, title, threads, process)):
+            file.write(",\n" if position else "")
+            file.write(json.dumps(event, separators=(",", ":")))
+        file.write("\n]}\n")
+    return path
+
+
+@contextmanager
+def replacement(path: Path) -> Iterator[Path]:
+    """Yield the name of a file to create with mode x. It replaces `path`, or is removed after an exception."""
     # Others may be able to create files in the folder: a predictable name could be a link of theirs.
     unfinished = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with _open(unfinished, compressed=path.suffix == ".gz") as file:
-            file.write('{"displayTimeUnit":"ns","otherData":')
-            json.dump({"source": "loopcore", "dropped_records": dropped}, file)
-            file.write(',"traceEvents":[\n')
-            for position, event in enumerate(trace_events(records, title, threads, process)):
-                file.write(",\n" if position else "")
-                file.write(json.dumps(event, separators=(",", ":")))
-            file.write("\n]}\n")
+        yield unfinished
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
-    return path
 
 
 def trace_events(

@@ -6,7 +6,9 @@ not touch its parent's file.
 """
 
 import atexit
+import errno
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,8 @@ logger = plugin_logger.getChild("watchdog")
 
 INTERVAL: Final = 1.0
 """Seconds between two touches."""
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Others may have put a link or a pipe at the name. Python adds O_CLOEXEC."""
 
 _lock = threading.RLock()
 """Held to change the files and the table of them; reentrant, because a garbage collection under it may close a loop."""
@@ -50,7 +54,7 @@ class LiveFile(Subject):
     def touch(self) -> None:
         """Touch the file; an error is logged."""
         try:
-            self.path.touch()
+            _touch(self.path)
         except OSError as exc:
             if not self._failed:
                 logger.error("the watchdog cannot touch %s, a probe of it will fail: %s", self.path, exc)
@@ -69,15 +73,30 @@ class LiveFile(Subject):
         watch_thread().hurry()
 
 
+def _touch(path: Path) -> None:
+    """Touch a file of this user, made if there is none. Raises OSError for anything else, such as a link."""
+    fd = os.open(path, _FLAGS, 0o600)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
+            raise PermissionError(errno.EPERM, "it is not a file of this user", str(path))
+        os.utime(fd if os.utime in os.supports_fd else path)
+    finally:
+        os.close(fd)
+
+
 def check_writable(path: Path) -> None:
     """Raise UsageError if `path` cannot be touched, or is not a file of this kind: they are empty."""
     try:
-        existed = path.exists()
-        if existed and not (path.is_file() and path.stat().st_size == 0):
-            raise UsageError(f"watchdog would remove {path} at the end, which is not an empty file; name a new file")
-        path.touch()
-        if not existed:
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            _touch(path)
             path.unlink()
+            return
+        if not stat.S_ISREG(status.st_mode) or status.st_size:
+            raise UsageError(f"watchdog would remove {path} at the end, which is not an empty file; name a new file")
+        _touch(path)
     except OSError as exc:
         raise UsageError(
             f"watchdog cannot write {path}: {exc.strerror}; name a file in a folder that the process may write to, "

@@ -16,6 +16,7 @@ import pytest
 from loopcore.errors import UsageError
 from loopcore_plugins.attach import NotReachedError, commands, reports
 from loopcore_plugins.attach.process import Process
+from loopcore_plugins.attach.screen import Screen
 from tests.plugins.attach.targets import loopcore, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
@@ -156,3 +157,13 @@ def test_agent_writes_json_that_any_reader_reads() -> None:
     }
     assert json.loads(agent.encode(value)) == value | {"list": [*value["list"][:5], ["a"]]}
     assert json.loads(agent.encode("\ud800").encode("utf-8", "replace")) == "?"
+
+
+def test_no_field_of_an_answer_controls_the_terminal() -> None:
+    evil = "\x1b[2J"
+    loop = {"loop": 1, "native_id": 1, "pid": evil, "program": evil, "python": evil, "backend": evil}
+    figures = {"delays": [], "ready": evil, "timers": evil, "tasks": evil, "stalls": [], "blocked": None, "sites": []}
+    sample = {"agent": 0, "threads": [], "loops": [figures]}
+    agent = Mock(ask={"loops": [loop], "watch": None, "sample": sample}.__getitem__)
+    agent.process.thread_ids.return_value = []
+    assert [line for line in Screen(agent, "1").frame(None) if not line.isprintable()] == []

@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from loopcore_plugins._tasktree import Place
-from loopcore_plugins.inspect.listing import FINE, PLAIN, age_of, align, fit, shorten, stack_lines, tree
+from loopcore_plugins.inspect.listing import (
+    FINE,
+    PLAIN,
+    age_of,
+    align,
+    fit,
+    ps_lines,
+    shorten,
+    stack_lines,
+    stacks_lines,
+    tree,
+)
 from loopcore_plugins.watchdog.stacks import source_line
 
 
@@ -58,6 +69,16 @@ def test_names_are_shortened_and_printable() -> None:
     assert shorten("\0" * 100, 9) == r"\x00\x00…"
 
 
+def test_no_field_of_an_answer_controls_the_terminal() -> None:
+    evil = "\x1b[2J"
+    greeting = dict.fromkeys(("pid", "loop", "program", "python", "backend"), evil)
+    tasks = [{**task(1, name=evil), "state": evil, "age": None, "coroutine": evil, "waits_for": evil, "stack": []}]
+    thread = {"name": evil, "is_loop": True, "stack": [(evil, 1, evil)]}
+    answer = {"running": True, "waiting": True, "left_out": evil, "tasks": tasks, "threads": [thread]}
+    for lines in (ps_lines(greeting, answer, FINE), stacks_lines(greeting, answer)):
+        assert [line for line in lines if not line.isprintable()] == []
+
+
 def test_columns_are_fitted_to_a_terminal_the_widest_first() -> None:
     assert fit([10, 50, 30], 100) == [10, 50, 30]
     assert fit([10, 50, 30], 60) == [10, 25, 25]
@@ -80,6 +101,37 @@ def test_a_stack_reads_no_file_but_source() -> None:
         assert os.read(ours, 100) == b"secret\n"
     finally:
         os.close(ours)
+
+
+def source_of(file: Path, line: int = 1) -> list[str]:
+    return list(stack_lines([(str(file), line, "main")]))[1:]
+
+
+def test_a_stack_has_the_lines_of_source(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_bytes(b"# coding: latin-1 \x0c\r\n    name = '\xe9\x1b'\r\n")
+    assert source_of(file, 2) == [r"      name = 'é\x1b'"]
+    assert source_of(file, 3) == source_of(file, 0) == source_of(tmp_path / "absent") == []
+
+
+@pytest.mark.parametrize("content", [b"# coding: none\n", b"# coding: hex\n", b"\xff\n"])
+def test_a_file_that_is_not_source_has_no_lines(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "app.py").write_bytes(content)
+    assert source_of(tmp_path / "app.py") == []
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "app.py", "wb") as file:
+        file.write(b"pass\n")
+        file.truncate((4 << 20) + 1)
+    assert source_of(tmp_path / "app.py") == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX's")
+def test_a_pipe_that_replaces_the_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "app.py")
+    monkeypatch.setattr(os.path, "isfile", lambda path: True)
+    assert source_of(tmp_path / "app.py") == []
 
 
 def test_who_awaits_may_have_ended() -> None:

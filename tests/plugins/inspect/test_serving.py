@@ -4,15 +4,20 @@ import http.client
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from loopcore_plugins.inspect.page.serving import PageServer
+from loopcore_plugins.metrics import endpoint
 from tests.plugins import browser
 from tests.plugins.inspect.processes import SERVER, client_of, loopcore, running, server_file, until
 
@@ -106,6 +111,56 @@ def test_it_ends_with_the_process(folder: Path) -> None:
 def test_a_port_that_is_in_use_is_an_error(folder: Path, url: str, program: "subprocess.Popen[str]") -> None:
     done = loopcore("top", str(program.pid), "--page", "--port", str(urlsplit(url).port))
     assert (done.returncode, "leave --port out" in done.stderr) == (2, True)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of a server without figures."""
+    sampler: Any = None
+    with PageServer(sampler, 0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def answer_to(port: int, request: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as client, client.makefile("rb") as file:
+        client.sendall(request)
+        return file.read()
+
+
+def test_a_bad_address_is_refused(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    assert answer_to(port, b"GET http://[ HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 400 ")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_more_clients_than_can_be_served_are_told_so(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    with ExitStack() as stack:
+        for _ in range(endpoint.MOST_CLIENTS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        assert answer_to(port, b"").startswith(b"HTTP/1.0 503 ")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_has_no_more_time_for_dripping(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT", 0.3)
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(0.01)
+        client.send(b"G")
+        assert any(hung_up(client) for _ in range(500))
+
+
+def hung_up(client: socket.socket) -> bool:
+    """Send another byte; tell whether the peer has closed the connection."""
+    try:
+        client.send(b"E")
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
 
 
 @pytest.mark.browser

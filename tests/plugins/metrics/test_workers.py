@@ -1,12 +1,14 @@
 """The page of all workers: processes that take ports of one range, and another program among them."""
 
 import http.server
+import socket
 import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, repeat
 
 import pytest
 
@@ -108,6 +110,30 @@ def pages(*texts: str) -> Iterator[range]:
         yield ports
 
 
+@contextmanager
+def program(parts: Iterable[bytes], pause: float) -> Iterator[int]:
+    """Send the parts to one client of a port, which is yielded, with a pause after each, until it has gone."""
+
+    def serve() -> None:
+        sock, _ = server.accept()
+        with sock, suppress(OSError):
+            sock.recv(1 << 16)
+            for part in parts:
+                sock.sendall(part)
+                if gone.wait(pause):
+                    return
+
+    gone = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            gone.set()
+            thread.join()
+
+
 def merged(ports: range) -> list[str]:
     application = workers.page_of_workers("127.0.0.1", ports)
     text = b"".join(application({}, lambda *arguments: lambda data: None)).decode()
@@ -128,3 +154,18 @@ def test_a_page_that_cannot_be_parsed_is_left_out_and_logged(caplog: pytest.LogC
 def test_an_applications_own_label_worker_is_kept() -> None:
     with pages('loopcore_eventloop_x{worker="mail"} 1\n') as ports:
         assert merged(ports) == [f'loopcore_eventloop_x{{exported_worker="mail",worker="{ports[0]}"}} 1.0']
+
+
+BEGIN = b"HTTP/1.0 200 OK\r\n\r\nloopcore_eventloop_x 1\n"
+
+
+def test_a_program_whose_answer_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TIMEOUT", 0.5)
+    with program((bytes([byte]) for byte in BEGIN), pause=0.1) as port:
+        assert workers.fetch("127.0.0.1", port) == ""
+
+
+def test_a_program_whose_answer_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TIMEOUT", 60.0)
+    with program(chain([BEGIN], repeat(b"#" * (1 << 20), 8)), pause=0) as port:
+        assert workers.fetch("127.0.0.1", port) == ""

@@ -13,6 +13,7 @@ import pytest
 import loopcore
 from loopcore.errors import UsageError
 from loopcore_plugins.recorder import Recorder
+from loopcore_plugins.recorder.files import MAGIC
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.reading import Recording, read
 from tests.plugins.recorder.recording import PATIENCE, named, of, quiet
@@ -187,6 +188,26 @@ def test_a_file_that_is_no_recording_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a recording; name another file"):
         Recorder(file=path)
     assert path.read_text() == "print()"
+
+
+def test_a_pipe_and_a_link_are_not_taken(tmp_path: Path) -> None:
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="not a recording; name another file"):
+        Recorder(file=pipe)
+    target.write_bytes(MAGIC)
+    link.symlink_to(target)
+    with pytest.raises(UsageError, match="it is a link; name another file"):
+        Recorder(file=link)
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "link", "target"}
+
+
+def test_a_file_that_may_not_be_renamed_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "app.rec"
+    path.write_bytes(MAGIC)
+    (tmp_path / "app.rec.old").mkdir()
+    with pytest.raises(UsageError, match=r"recorder cannot rename .*; name another file"):
+        Recorder(file=path)
 
 
 def test_a_file_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

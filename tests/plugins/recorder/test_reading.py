@@ -168,6 +168,64 @@ def test_facts_of_another_form_are_left_out(path: Path) -> None:
     assert (recording.stalls, recording.names) == ([], {5: "five"})
 
 
+@pytest.mark.parametrize("depth", [100, 900, 100_000])
+def test_deep_facts_are_damaged_ones(path: Path, depth: int) -> None:
+    build = Builder()
+    build.step(1, "first", 5)
+    build.facts["program"] = "?"
+    content = build.content()
+    deep = content.replace(b'"?"', b"[" * depth + b"]" * depth)
+    words = struct.pack("<Q", int.from_bytes(content[8 * Word.FACTS :][:8], "little") + len(deep) - len(content))
+    path.write_bytes(deep[: 8 * Word.FACTS] + words + deep[8 * Word.FACTS + 8 :])
+    recording = read(path)
+    assert (recording.facts, recording.problems[0]) == (
+        {},
+        "its end is missing or damaged: no stacks of tasks, no stalls",
+    )
+    explained(recording)
+
+
+@pytest.mark.parametrize("time", [10**400, 1 << 63, -(10**400), 1e300], ids=["large", "late", "negative", "float"])
+def test_impossible_times_are_left_out(path: Path, time: float) -> None:
+    build = Builder()
+    build.step(1, "first", 5)
+    build.stall("blocked", 0, 5)
+    stall = build.facts["stalls"][0]
+    build.facts["stalls"] = [stall | {"ended_ns": time}, stall | {"seconds": time}, stall | {"cpu_seconds": time}]
+    busy = {"began_ns": START, "ended_ns": START + 9, "cpu_seconds": 0.1, "thread": "other"}
+    build.facts["busy"] = [busy | {key: time} for key in ("began_ns", "ended_ns", "cpu_seconds")]
+    build.facts["at_ns"] = time
+    build.wait(10)
+    recording = read(build.write(path))
+    assert (recording.stalls, recording.busy, recording.end) == ([], [], START + 10_000_000)
+    explained(recording)
+
+
+def test_times_that_the_ticks_make_impossible_are_bounded(path: Path) -> None:
+    build = Builder()
+    build.records.clear()
+    for steps, who in ((LONGEST - 1, 1), (1, (1 << 63) - 1), (1, 1 << 63)):
+        build.records.append(struct.pack("<QQ", Kind.TICK | steps << 32, who))
+    build.records.append(struct.pack("<QQ", Kind.BEGIN | (LONGEST - 1) << 32, 7))
+    recording = read(build.write(path))
+    assert (recording.begin, recording.end) == (1, (1 << 63) - 1)
+    explained(recording)
+
+
+def test_a_line_number_of_many_digits_is_unknown(path: Path) -> None:
+    build = Builder()
+    build.label("first")
+    content = build.content()
+    name = b"first\n/srv/app.py\n" + b"9" * 4000 + b"0" * 1000
+    area = struct.pack("<I", len(name)) + name
+    at = int.from_bytes(content[8 * Word.LABELS_AT :][:8], "little")
+    damaged = bytearray(content[:at] + area + content[at:])
+    struct.pack_into("<Q", damaged, 8 * Word.LABELS_USED, len(area))
+    struct.pack_into("<Q", damaged, 8 * Word.LABELS_SIZE, len(area))
+    path.write_bytes(damaged)
+    assert read(path).labels == [("first", "/srv/app.py", 0)]
+
+
 @pytest.mark.parametrize("content", [b"", b"hello", bytes(1000)])
 def test_another_file_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)

@@ -535,6 +535,18 @@ def test_files_are_for_their_owner_only(dump: Path, tmp_path: Path) -> None:
     assert umask != 0o077  # it is as before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_a_page_replaces_a_link(dump: Path, tmp_path: Path) -> None:
+    page, other = tmp_path / "page.html", tmp_path / "other"
+    other.write_text("kept")
+    other.chmod(0o644)
+    page.symlink_to(other)
+    run(dump, "--page", page)
+    assert (other.read_text(), other.stat().st_mode & 0o777) == ("kept", 0o644)
+    assert not page.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} - {dump.name} == {"page.html", "other"}
+
+
 def test_json_has_the_whole_tree(dump: Path, capsys: Any) -> None:
     run(dump, "--json")
     answer = json.loads(capsys.readouterr().out)

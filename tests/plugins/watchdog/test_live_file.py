@@ -114,6 +114,30 @@ def test_other_files_are_not_taken(path: Path) -> None:
     assert path.read_text() == "data"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names and links are POSIX's")
+def test_no_link_is_followed(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    target = tmp_path / "target"
+    path.symlink_to(target)
+    with pytest.raises(UsageError, match="which is not an empty file"):
+        Watchdog(file=path)
+    with caplog.at_level(logging.ERROR, "loopcore.plugin"):
+        LiveFile(path).touch()
+    assert "cannot touch" in caplog.text
+    assert not target.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX's")
+def test_no_pipe_is_touched(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mkfifo(path)
+    os.utime(path, (0, 0))
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with caplog.at_level(logging.ERROR, "loopcore.plugin"):
+        LiveFile(path).touch()
+    os.close(reader)
+    assert "it is not a file of this user" in caplog.text
+    assert path.stat().st_mtime == 0
+
+
 EXIT = """
 import os, sys
 from pathlib import Path

@@ -3,7 +3,8 @@
 Only the command listens, on the loopback and until it ends; the watched process knows nothing of it. Every user of the
 machine, and every page in the user's browser, can connect to such a port. So each request must have the token that the
 command printed, and name this machine in its Host header: a page of another host, whose name was made to lead here
-(DNS rebinding), has its own name there. Only GET is served, and nothing changes anything in the process.
+(DNS rebinding), has its own name there. Only GET is served, and nothing changes anything in the process. The number of
+clients and the time of each are bounded, as those of the endpoint of metrics.
 """
 
 import secrets
@@ -11,7 +12,7 @@ import select
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,12 +24,11 @@ from loopcore_plugins.inspect.page.contents import describe, describe_task, enco
 from loopcore_plugins.inspect.places import Address
 from loopcore_plugins.inspect.protocol import Message
 from loopcore_plugins.inspect.sampler import Question, Sampler, watch
+from loopcore_plugins.metrics.endpoint import BoundedServer
 
 HOST: Final = "127.0.0.1"
 NAMES: Final = frozenset((HOST, "localhost", "[::1]"))
 """The names in a Host header under which a browser reaches this machine, with any port: it may be forwarded."""
-_PATIENCE: Final = 10.0
-"""Seconds for a request to arrive."""
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -61,16 +61,14 @@ def serve(address: Address, *, interval: float, light: bool, port: int, tell: Ca
             return sampler.failure
 
 
-class PageServer(ThreadingHTTPServer):
+class PageServer(BoundedServer):
     """Serves the page of a `sampler` to requests with `token`. Raises UsageError for a port in use."""
-
-    daemon_threads = True
 
     def __init__(self, sampler: Sampler, port: int) -> None:
         self.sampler = sampler
         self.token = secrets.token_urlsafe()
         try:
-            super().__init__((HOST, port), _Handler)
+            super().__init__(HOST, port, _Handler)
         except (OSError, OverflowError) as exc:
             raise UsageError(f"port {port} cannot be used: {exc}; leave --port out for a free one") from None
 
@@ -98,11 +96,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: PageServer
     server_version = "loopcore"
     sys_version = ""
-    timeout = _PATIENCE
 
     def do_GET(self) -> None:
         """Answer a request that is allowed."""
-        url = urlsplit(self.path)
+        try:
+            url = urlsplit(self.path)
+        except ValueError as exc:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(exc))
+            return
         query = parse_qs(url.query)
         token = query.get("token", [""])[0]
         if self._host() not in NAMES:
