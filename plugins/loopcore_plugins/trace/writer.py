@@ -5,6 +5,7 @@ events (ph X), instants (i), flows (s and f, bound to the enclosing slice by bp 
 microseconds since the first record, with decimals that keep the nanoseconds.
 """
 
+import errno
 import gzip
 import json
 import os
@@ -49,7 +50,12 @@ def write_trace(
 
 @contextmanager
 def replacement(path: Path) -> Iterator[Path]:
-    """Yield the name of a file to create with mode x. It replaces `path`, or is removed after an exception."""
+    """Yield the name of a file to create with mode x. It replaces `path`, or is removed after an exception.
+
+    Raises OSError; FileExistsError for what is not a file, as /dev/stdout.
+    """
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "it is not a file, and is not replaced", str(path))
     # Others may be able to create files in the folder: a predictable name could be a link of theirs.
     unfinished = path.with_name(f".{secrets.token_hex(8)}.part")
     try:

@@ -535,6 +535,16 @@ def test_files_are_for_their_owner_only(dump: Path, tmp_path: Path) -> None:
     assert umask != 0o077  # it is as before
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.parametrize("option", ["--page", "--trace"])
+def test_what_is_not_a_file_is_not_replaced(option: str, dump: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="it is not a file, and is not replaced"):
+        run(dump, option, pipe)
+    assert pipe.is_fifo()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 def test_a_page_replaces_a_link(dump: Path, tmp_path: Path) -> None:
     page, other = tmp_path / "page.html", tmp_path / "other"
