@@ -4,7 +4,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
-from ssl import SSLContext
 from typing import TYPE_CHECKING, Any
 
 from loopcore.endpoints.tls import refuse_bool
@@ -13,6 +12,8 @@ from loopcore.group.server import GroupServer, ProtocolFactory
 from loopcore.streams import StreamReader, StreamReaderProtocol
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from loopcore.group.life import Life
 
 current = threading.local()
@@ -103,7 +104,7 @@ class Member:
         family: int = 0,
         flags: int | None = None,
         backlog: int = 100,
-        ssl: SSLContext | None = None,
+        ssl: "SSLContext | None" = None,
         reuse_address: bool | None = None,
         reuse_port: bool | None = None,
         ssl_handshake_timeout: float | None = None,
@@ -159,7 +160,7 @@ class Member:
         path: str | os.PathLike[str],
         *,
         backlog: int = 100,
-        ssl: SSLContext | None = None,
+        ssl: "SSLContext | None" = None,
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
         start_serving: bool = True,
