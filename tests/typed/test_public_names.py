@@ -3,6 +3,8 @@
 import asyncio
 from typing import assert_type
 
+import pytest
+
 import loopcore
 from loopcore import CompletionBackend, ReadinessBackend
 
@@ -58,6 +60,18 @@ def test_a_loop_fits_where_asyncios_is_annotated() -> None:
     with asyncio.Runner(loop_factory=loopcore.new_event_loop) as runner:
         assert_type(runner.run(three()), int)
         assert not is_closed(runner.get_loop())
+
+
+@pytest.mark.skipif(loopcore.EventLoopPolicy is None, reason="no policies from Python 3.16 on")
+def test_the_policy_is_a_class_whose_loops_are_known() -> None:
+    def policy() -> loopcore.EventLoopPolicy:
+        return loopcore.EventLoopPolicy()
+
+    loop = policy().new_event_loop()
+    try:
+        assert_type(loop, loopcore.EventLoop)
+    finally:
+        loop.close()
 
 
 def test_installed_extensions_have_a_public_type() -> None:
