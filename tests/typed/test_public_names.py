@@ -53,6 +53,14 @@ def test_the_methods_of_a_loop_return_what_their_types_say() -> None:
         loop.close()
 
 
+def test_the_running_loop_is_known_as_loopcores() -> None:
+    async def main() -> int:
+        assert_type(loopcore.get_running_loop(), loopcore.EventLoop)
+        return loopcore.get_running_loop().counters().ticks
+
+    assert loopcore.run(main()) > 0
+
+
 def test_a_loop_fits_where_asyncios_is_annotated() -> None:
     def is_closed(loop: asyncio.AbstractEventLoop) -> bool:
         return loop.is_closed()
