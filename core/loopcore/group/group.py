@@ -9,9 +9,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
@@ -22,6 +22,9 @@ from loopcore.group.processes import GRACE, check_picklable
 from loopcore.group.supervisor import READY_TIMEOUT, Supervisor, not_ready
 from loopcore.runner import LoopFactory
 from loopcore.selection.discovery import find_plugins
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 KINDS: Final = ("auto", "threads", "processes")
 ON_FAILURE: Final = ("restart", "stop")
@@ -237,8 +240,27 @@ class LoopGroup:
         seconds = self._part.drain_timeout if timeout is None else timeout
         supervisor.call(supervisor.restart(index, seconds, ready_timeout)).result()
 
+    @overload
     def run_on(
-        self, member: int | Member | MemberStatus, function: Any, /, *args: Any
+        self, member: int | Member | MemberStatus, function: Callable[[Unpack[Ts]], Awaitable[T]], /, *args: *Ts
+    ) -> "concurrent.futures.Future[T]": ...
+
+    @overload
+    def run_on(
+        self, member: int | Member | MemberStatus, function: Callable[[Unpack[Ts]], T], /, *args: *Ts
+    ) -> "concurrent.futures.Future[T]": ...
+
+    @overload
+    def run_on(
+        self, member: int | Member | MemberStatus, function: Awaitable[T], /
+    ) -> "concurrent.futures.Future[T]": ...
+
+    def run_on(
+        self,
+        member: int | Member | MemberStatus,
+        function: Callable[[Unpack[Ts]], Any] | Awaitable[Any],
+        /,
+        *args: *Ts,
     ) -> "concurrent.futures.Future[Any]":
         """Call `function(*args)` on a member's loop, await the result if it can be awaited; return a future of it.
 
