@@ -1,6 +1,8 @@
 """The types of loopcore's public names. `mypy` checks this module, pytest runs it."""
 
 import asyncio
+import socket
+import ssl
 from typing import assert_type
 
 import pytest
@@ -40,6 +42,28 @@ async def main(loop: loopcore.EventLoop) -> int:
         opened[0].close()
     assert_type(await loop.run_in_executor(None, len, "four"), int)
     return await same
+
+
+async def look_up(loop: loopcore.EventLoop) -> tuple[str, int] | tuple[str, int, int, int]:
+    infos = await loop.getaddrinfo("127.0.0.1", 80)
+    assert_type(infos[0][0], socket.AddressFamily)
+    return infos[0][4]
+
+
+async def refused_by_a_type_checker(loop: loopcore.EventLoop, transport: asyncio.Transport) -> None:
+    loop.set_task_factory(three)  # type: ignore[arg-type]
+    loop.set_default_executor(3)  # type: ignore[arg-type]
+    await loop.sendfile(transport, "a file")  # type: ignore[arg-type]
+    await loop.start_tls(3, Echo(), ssl.create_default_context())  # type: ignore[arg-type]
+
+
+def test_a_look_up_gives_addresses_of_known_types() -> None:
+    loop = loopcore.new_event_loop()
+    loop.set_task_factory(lambda loop, coro: asyncio.Task(coro, loop=loop))
+    try:
+        assert loop.run_until_complete(look_up(loop)) == ("127.0.0.1", 80)
+    finally:
+        loop.close()
 
 
 def test_the_methods_of_a_loop_return_what_their_types_say() -> None:
