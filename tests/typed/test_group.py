@@ -34,6 +34,8 @@ async def main(member: loopcore.Member) -> None:
 def refused_by_a_type_checker(group: loopcore.LoopGroup) -> None:
     group.run_on(0, word, "1")  # type: ignore[arg-type]
     group.run_on(0, 1)  # type: ignore[call-overload]
+    loopcore.LoopGroup(main, kind="thread")  # type: ignore[arg-type]
+    loopcore.LoopGroup(main, on_failure="ignore")  # type: ignore[arg-type]
 
 
 async def refused_in_a_member(member: loopcore.Member) -> None:

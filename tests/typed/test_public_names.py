@@ -53,6 +53,7 @@ async def look_up(loop: loopcore.EventLoop) -> tuple[str, int] | tuple[str, int,
 
 async def refused_by_a_type_checker(loop: loopcore.EventLoop, transport: asyncio.Transport) -> None:
     loop.set_task_factory(three)  # type: ignore[arg-type]
+    loop.add_phase_callback("poll", print)  # type: ignore[arg-type]
     loop.set_default_executor(3)  # type: ignore[arg-type]
     await loop.sendfile(transport, "a file")  # type: ignore[arg-type]
     await loop.start_tls(3, Echo(), ssl.create_default_context())  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from loopcore.endpoints.tls import refuse_bool
 from loopcore.errors import UsageError
+from loopcore.group.part import Kind
 from loopcore.group.server import GroupServer, ProtocolFactory
 from loopcore.streams import StreamReader, StreamReaderProtocol
 from loopcore.streams.opening import ClientConnected
@@ -52,7 +53,7 @@ class Member:
         return self._life.part.count
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """ "threads" or "processes"."""
         return self._life.part.kind
 

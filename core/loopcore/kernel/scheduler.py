@@ -344,7 +344,7 @@ class Scheduler:
 
     def add_phase_callback(
         self,
-        phase: str,
+        phase: phases.OpenPhase,
         callback: Callable[[Unpack[Ts]], object],
         *args: Unpack[Ts],
         context: Context | None = None,
