@@ -10,6 +10,7 @@ import pytest
 
 import loopcore
 from loopcore import CompletionBackend, ReadinessBackend
+from loopcore.hooks.types import Loop, Meter, Plugins
 
 
 async def three() -> int:
@@ -112,3 +113,16 @@ def test_installed_extensions_have_a_public_type() -> None:
     rows: list[loopcore.Extension] = loopcore.list_backends()
     assert_type(rows[0].available, bool)
     assert all(isinstance(row, loopcore.Extension) for row in [*rows, *loopcore.list_plugins()])
+
+
+def test_what_plugins_are_given_has_types_that_they_can_import() -> None:
+    loop = loopcore.new_event_loop()
+    try:
+        given: Loop = loop
+        plugins: Plugins = given.probes
+        assert_type(plugins.plugins(), list[tuple[str, object]])
+        with given.meter() as meter:
+            assert_type(meter, Meter)
+            assert meter.snapshot() is not None
+    finally:
+        loop.close()
