@@ -115,14 +115,17 @@ def test_installed_extensions_have_a_public_type() -> None:
     assert all(isinstance(row, loopcore.Extension) for row in [*rows, *loopcore.list_plugins()])
 
 
+def windows(given: Loop) -> list[float]:
+    plugins: Plugins = given.probes
+    assert_type(plugins.plugins(), list[tuple[str, object]])
+    with given.meter(1.0) as meter:
+        assert_type(meter, Meter)
+        return [meter.window]
+
+
 def test_what_plugins_are_given_has_types_that_they_can_import() -> None:
     loop = loopcore.new_event_loop()
     try:
-        given: Loop = loop
-        plugins: Plugins = given.probes
-        assert_type(plugins.plugins(), list[tuple[str, object]])
-        with given.meter() as meter:
-            assert_type(meter, Meter)
-            assert meter.snapshot() is not None
+        assert windows(loop) == [1.0]
     finally:
         loop.close()
