@@ -11,7 +11,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "di
 autodoc_inherit_docstrings = False  # directives.py adds references to asyncio's documentation
 nitpick_ignore_regex = [
     ("py:class", r"([\w.]+\.)?(_?T\d?|Ts|S|P|P\.(kw)?args)"),  # type variables
-    ("py:class", r"ReadableBuffer|WriteableBuffer|FileDescriptorLike"),  # typeshed's
+    ("py:class", r"ReadableBuffer|WriteableBuffer|FileDescriptorLike|_TaskFactory"),  # typeshed's
     ("py:class", r"opentelemetry\..*"),
     ("py:class", r"concurrent\.futures\._base\.Future"),  # where Python says that its class is
 ]

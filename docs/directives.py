@@ -60,6 +60,7 @@ MADE_BY_LOOPCORE = frozenset(
 
 PUBLIC = {
     "SSLContext": "ssl.SSLContext",
+    "ThreadPoolExecutor": "concurrent.futures.ThreadPoolExecutor",
     "concurrent.futures._base.Executor": "concurrent.futures.Executor",
 }
 """Where Python documents a class, if its own `__module__` says something else; asyncio's are all in `asyncio`."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from loopcore.policy import EventLoopPolicy, install
     from loopcore.ports.completion import CompletionBackend
     from loopcore.ports.readiness import BACKEND_API, Capability, ProbeResult, ReadinessBackend
-    from loopcore.runner import Runner, new_event_loop, run
+    from loopcore.runner import Runner, get_running_loop, new_event_loop, run
     from loopcore.selection.discovery import (
         Extension,
         list_backends,
@@ -79,6 +79,7 @@ __all__ = [
     "TimerHandle",
     "UsageError",
     "files",
+    "get_running_loop",
     "hookimpl",
     "install",
     "list_backends",
@@ -110,7 +111,7 @@ _HOMES = {
     "policy": ("EventLoopPolicy", "install"),
     "ports.completion": ("CompletionBackend",),
     "ports.readiness": ("BACKEND_API", "Capability", "ProbeResult", "ReadinessBackend"),
-    "runner": ("Runner", "new_event_loop", "run"),
+    "runner": ("Runner", "get_running_loop", "new_event_loop", "run"),
     "selection.discovery": ("Extension", "list_backends", "list_plugins", "register_backend", "unregister_backend"),
     "streams": (
         "StreamReader", "StreamReaderProtocol", "StreamWriter",

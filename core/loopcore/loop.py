@@ -18,7 +18,7 @@ from asyncio import events as asyncio_events
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from concurrent.futures import Executor
 from subprocess import PIPE
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, TypeVarTuple, Unpack
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults
 from loopcore.kernel.own_tasks import OwnTasks
@@ -31,6 +31,7 @@ from loopcore.selection.discovery import load_plugins, take_backend
 from loopcore.selection.environment import debug_is_asked_for, read_settings
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.forking import AtForkState
+from loopcore.services.literals import AddressInfo
 from loopcore.services.origins import CoroutineOrigins
 from loopcore.services.parts import close_parts, drop_parts, part, table_of_parts, table_of_transports
 from loopcore.services.signals import RUNS_LISTEN, Signals
@@ -38,6 +39,7 @@ from loopcore.services.socket_future import READING, WRITING, SocketFuture
 from loopcore.services.sockops import SockOps
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
     from ssl import SSLContext
 
     from _typeshed import FileDescriptorLike, ReadableBuffer, WriteableBuffer
@@ -274,10 +276,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         """Return the functions that the default executor and the resolver's threads are running or have queued."""
         return self._executors.unfinished()
 
-    def set_default_executor(self, executor: Any) -> None:
+    def set_default_executor(self, executor: "ThreadPoolExecutor") -> None:  # type: ignore[override]
         self._executors.set_default(executor)
 
-    async def getaddrinfo(
+    async def getaddrinfo(  # type: ignore[override]  # typeshed combines each family with its addresses
         self,
         host: bytes | str | None,
         port: bytes | str | int | None,
@@ -286,7 +288,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> Any:
+    ) -> list[AddressInfo]:
         return await self._resolver.getaddrinfo(host, port, family, type, proto, flags)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
@@ -444,17 +446,19 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     async def start_tls(
-        self, transport: Any, protocol: asyncio.BaseProtocol, sslcontext: "SSLContext", *, server_side: bool = False,
-        server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
+        self, transport: asyncio.WriteTransport, protocol: asyncio.BaseProtocol, sslcontext: "SSLContext", *,
+        server_side: bool = False, server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> asyncio.Transport | None:
         return await self._endpoints.tls.start_tls(
-            transport, protocol, sslcontext, server_side=server_side, server_hostname=server_hostname,
+            transport, protocol, sslcontext,  # type: ignore[arg-type]  # it refuses one that cannot be read
+            server_side=server_side, server_hostname=server_hostname,
             ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
 
     async def sendfile(
-        self, transport: Any, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool = True,
+        self, transport: asyncio.WriteTransport, file: IO[bytes], offset: int = 0, count: int | None = None, *,
+        fallback: bool = True,
     ) -> int:
         return await self._endpoints.files.sendfile(transport, file, offset, count, fallback=fallback)
 

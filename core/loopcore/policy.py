@@ -7,8 +7,9 @@ policies, `EventLoopPolicy` is None and `install` raises AttributeError; its mes
 import asyncio
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from loopcore.loop import EventLoop
 from loopcore.runner import new_event_loop
 
 HAS_POLICIES = sys.version_info < (3, 16)
@@ -21,19 +22,23 @@ def _default_policy_class() -> Any:
         return asyncio.DefaultEventLoopPolicy
 
 
-EventLoopPolicy: Any = None
-"""asyncio's default policy, but new loops are loopcore's; None on Pythons without policies."""
+if TYPE_CHECKING:
 
-if HAS_POLICIES:
-
-    class _EventLoopPolicy(_default_policy_class()):  # type: ignore[misc]
+    class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
         """asyncio's default policy on this platform, except that new loops are loopcore's."""
 
-        def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        def new_event_loop(self) -> EventLoop: ...
+
+elif HAS_POLICIES:
+
+    class EventLoopPolicy(_default_policy_class()):
+        """asyncio's default policy on this platform, except that new loops are loopcore's."""
+
+        def new_event_loop(self) -> EventLoop:
             return new_event_loop()
 
-    _EventLoopPolicy.__name__ = _EventLoopPolicy.__qualname__ = "EventLoopPolicy"
-    EventLoopPolicy = _EventLoopPolicy
+else:
+    EventLoopPolicy = None
 
 
 def install() -> None:

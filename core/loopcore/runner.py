@@ -1,4 +1,4 @@
-"""The entry points: a new loop, a runner around it, and `run`.
+"""The entry points: a new loop, a runner around it, `run`, and the loop that runs.
 
 `Runner` is asyncio's own, on loopcore's loops. The running Python decides how tasks are cancelled, how generators and
 the executor are shut down, and how Ctrl-C becomes the cancellation of the main task.
@@ -31,6 +31,20 @@ def new_event_loop(backend: BackendChoice = None, *, plugins: str | Iterable[str
     Raises UsageError for unknown names and wrong options, BackendUnavailableError for a backend that cannot run here.
     """
     return EventLoop(backend, plugins=plugins)
+
+
+def get_running_loop() -> EventLoop:
+    """Return the loop that runs in this thread, as `asyncio.get_running_loop` does, with the type of loopcore's loops.
+
+    Raises RuntimeError if no loop runs in this thread, or another than loopcore's.
+    """
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, EventLoop):
+        return loop
+    raise RuntimeError(
+        f"{loop!r} runs in this thread, which is not a loop of loopcore: use loopcore.run(), "
+        "or asyncio.Runner(loop_factory=loopcore.new_event_loop)"
+    )
 
 
 class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only

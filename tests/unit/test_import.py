@@ -33,6 +33,21 @@ def test_a_small_program_does_not_import_it(program: str) -> None:
     assert [name for name in imported_by(program) if name.startswith(LATER)] == []
 
 
+def test_a_python_without_openssl_imports_it_all() -> None:
+    program = """
+sys.modules["ssl"] = sys.modules["_ssl"] = None
+import asyncio, loopcore, loopcore.group
+async def main():
+    server = await loopcore.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    reader, writer = await loopcore.open_connection(*server.sockets[0].getsockname())
+    assert await reader.read() == b""
+    writer.close()
+    server.close()
+loopcore.run(main())
+"""
+    assert "loopcore.group.member" in imported_by(program)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_imports_nothing() -> None:
     """Another thread of the parent may have held the lock of a module, which then is never released in the child."""

@@ -1,4 +1,4 @@
-"""The entrances: new_event_loop, Runner and run."""
+"""The entrances: new_event_loop, Runner, run and get_running_loop."""
 
 import asyncio
 import contextvars
@@ -41,6 +41,24 @@ def test_run_turns_debug_mode_on_and_off() -> None:
 
     assert loopcore.run(main(), debug=True) is True
     assert loopcore.run(main(), debug=False) is False
+
+
+def test_get_running_loop_returns_loopcores_loop(loopcore_factory: Factory) -> None:
+    async def main() -> bool:
+        return loopcore.get_running_loop() is asyncio.get_running_loop()
+
+    with loopcore.Runner(loop_factory=loopcore_factory) as runner:
+        assert runner.run(main())
+
+
+def test_get_running_loop_refuses_another_loop_and_none() -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"^<.*SelectorEventLoop .*> runs .*use loopcore\.run\(\)"):
+            loopcore.get_running_loop()
+
+    loopcore.run(main(), loop_factory=asyncio.SelectorEventLoop)
+    with pytest.raises(RuntimeError, match=r"^no running event loop$"):
+        loopcore.get_running_loop()
 
 
 def test_run_takes_any_loop_factory() -> None:

@@ -20,17 +20,19 @@ except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import MakeTransport, Server
 
-SslArgument: TypeAlias = "bool | ssl.SSLContext | None"
+SslArgument: TypeAlias = "bool | SSLContext | None"
 """asyncio's `ssl=` argument: a context; True for a client's default context; or a false value for no TLS."""
 
 
 class TlsSettings(NamedTuple):
     """The TLS settings of one connection, or of all connections of a server."""
 
-    context: "ssl.SSLContext | None"
+    context: "SSLContext | None"
     """None means a client's default context."""
 
     server_side: bool = False
@@ -85,7 +87,7 @@ def positive(name: str, value: float | None, default: float) -> float:
     return value
 
 
-def default_context(settings: TlsSettings) -> "ssl.SSLContext":
+def default_context(settings: TlsSettings) -> "SSLContext":
     """Return the default context for a client. Raises ValueError for a server."""
     if settings.server_side:
         raise ValueError("Server side SSL needs a valid SSLContext")
@@ -141,7 +143,7 @@ class Tls:
         self,
         transport: asyncio.Transport,
         protocol: asyncio.BaseProtocol,
-        sslcontext: "ssl.SSLContext",
+        sslcontext: "SSLContext",
         *,
         server_side: bool = False,
         server_hostname: str | None = None,

@@ -77,8 +77,8 @@ class File:
         mode: Mode,
         position: int,
     ) -> None:
-        self.name = name
-        self.mode = mode.name
+        self.name: str | bytes = name
+        self.mode: str = mode.name
         self._loop = loop
         self._port = port
         self._descriptor = descriptor

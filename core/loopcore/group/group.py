@@ -9,19 +9,24 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
 from loopcore.group.figures import GroupStats, MemberStatus
 from loopcore.group.member import Member, current
-from loopcore.group.part import Main, Part
+from loopcore.group.part import Kind, Main, Part
 from loopcore.group.processes import GRACE, check_picklable
 from loopcore.group.supervisor import READY_TIMEOUT, Supervisor, not_ready
 from loopcore.runner import LoopFactory
 from loopcore.selection.discovery import find_plugins
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+OnFailure: TypeAlias = Literal["restart", "stop"]
 
 KINDS: Final = ("auto", "threads", "processes")
 ON_FAILURE: Final = ("restart", "stop")
@@ -49,11 +54,11 @@ class LoopGroup:
         main: Main,
         *,
         loops: int | None = None,
-        kind: str = "auto",
+        kind: Kind | Literal["auto"] = "auto",
         loop_factory: LoopFactory | None = None,
         debug: bool | None = None,
         drain_timeout: float = 30.0,
-        on_failure: str = "restart",
+        on_failure: OnFailure = "restart",
         sockets: Sequence[socket.socket] = (),
     ) -> None:
         if kind not in KINDS:
@@ -80,7 +85,7 @@ class LoopGroup:
         return f"<LoopGroup of {self._part.count} {self._part.kind}, {self.state}>"
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """ "threads" or "processes"."""
         return self._part.kind
 
@@ -237,8 +242,27 @@ class LoopGroup:
         seconds = self._part.drain_timeout if timeout is None else timeout
         supervisor.call(supervisor.restart(index, seconds, ready_timeout)).result()
 
+    @overload
     def run_on(
-        self, member: int | Member | MemberStatus, function: Any, /, *args: Any
+        self, member: int | Member | MemberStatus, function: Callable[[Unpack[Ts]], Awaitable[T]], /, *args: *Ts
+    ) -> "concurrent.futures.Future[T]": ...
+
+    @overload
+    def run_on(
+        self, member: int | Member | MemberStatus, function: Callable[[Unpack[Ts]], T], /, *args: *Ts
+    ) -> "concurrent.futures.Future[T]": ...
+
+    @overload
+    def run_on(
+        self, member: int | Member | MemberStatus, function: Awaitable[T], /
+    ) -> "concurrent.futures.Future[T]": ...
+
+    def run_on(
+        self,
+        member: int | Member | MemberStatus,
+        function: Callable[[Unpack[Ts]], Any] | Awaitable[Any],
+        /,
+        *args: *Ts,
     ) -> "concurrent.futures.Future[Any]":
         """Call `function(*args)` on a member's loop, await the result if it can be awaited; return a future of it.
 

@@ -17,7 +17,6 @@ import socket
 import threading
 import time
 from functools import partial
-from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.group.calls import Calls
@@ -34,6 +33,7 @@ from loopcore.runner import Runner
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from ssl import SSLContext
 
 UNSAMPLED: Final = 1e6
 """The window of the meter, in seconds: its exact figures are enough."""
@@ -198,7 +198,7 @@ class Life:
         arguments: dict[str, Any],
         *,
         backlog: int,
-        ssl: SSLContext | None,
+        ssl: "SSLContext | None",
         handshake_timeout: float | None,
         shutdown_timeout: float | None,
         start_serving: bool,

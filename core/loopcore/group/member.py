@@ -3,17 +3,23 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable
-from ssl import SSLContext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from loopcore.endpoints.tls import refuse_bool
 from loopcore.errors import UsageError
+from loopcore.group.part import Kind
 from loopcore.group.server import GroupServer, ProtocolFactory
 from loopcore.streams import StreamReader, StreamReaderProtocol
+from loopcore.streams.opening import ClientConnected
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from loopcore.group.life import Life
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 current = threading.local()
 """Its `member` is the member whose loop runs in the thread, if any."""
@@ -47,7 +53,7 @@ class Member:
         return self._life.part.count
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """ "threads" or "processes"."""
         return self._life.part.kind
 
@@ -86,7 +92,13 @@ class Member:
         """Seconds until `main` is cancelled, at least 0.0; infinite while the member does not drain."""
         return self._life.time_left()
 
-    async def run_on(self, index: int, function: Callable[..., Any], *args: Any) -> Any:
+    @overload
+    async def run_on(self, index: int, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T: ...
+
+    @overload
+    async def run_on(self, index: int, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T: ...
+
+    async def run_on(self, index: int, function: Callable[[Unpack[Ts]], Any], *args: *Ts) -> Any:
         """Call `function(*args)` on the loop of member `index`, await the result if it can be awaited, and return it.
 
         Between processes, the function, its arguments and the result are pickled. Raises what the function raises, and
@@ -103,7 +115,7 @@ class Member:
         family: int = 0,
         flags: int | None = None,
         backlog: int = 100,
-        ssl: SSLContext | None = None,
+        ssl: "SSLContext | None" = None,
         reuse_address: bool | None = None,
         reuse_port: bool | None = None,
         ssl_handshake_timeout: float | None = None,
@@ -159,7 +171,7 @@ class Member:
         path: str | os.PathLike[str],
         *,
         backlog: int = 100,
-        ssl: SSLContext | None = None,
+        ssl: "SSLContext | None" = None,
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
         start_serving: bool = True,
@@ -181,7 +193,7 @@ class Member:
 
     async def start_server(
         self,
-        client_connected_cb: Callable[[StreamReader, Any], Any],
+        client_connected_cb: ClientConnected,
         host: Any = None,
         port: int | None = None,
         *,

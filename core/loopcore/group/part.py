@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from socket import socket
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from loopcore.runner import LoopFactory
 
 if TYPE_CHECKING:
     from loopcore.group.member import Member
 
+Kind: TypeAlias = Literal["threads", "processes"]
 Main = Callable[["Member"], Awaitable[Any]]
 
 
@@ -24,7 +25,7 @@ class Part:
     main: Main
     loop_factory: LoopFactory | None
     debug: bool | None
-    kind: str
+    kind: Kind
     count: int
     index: int
     generation: int

@@ -19,11 +19,14 @@ from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
-from ssl import SSLContext
+from typing import TYPE_CHECKING
 
 from loopcore.group.load import Load
 from loopcore.loop import EventLoop
 from loopcore.transports.acceptor import OF_ONE_CONNECTION, OUT_OF_RESOURCES, RETRY_DELAY
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -71,7 +74,7 @@ class GroupServer(asyncio.AbstractServer):
         load: Load,
         give: Callable[[int, int, socket.socket], bool] | None,
         backlog: int,
-        ssl: SSLContext | None,
+        ssl: "SSLContext | None",
         timeouts: dict[str, float],
         released: Callable[["GroupServer"], None],
     ) -> None:

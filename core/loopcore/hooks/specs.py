@@ -38,7 +38,7 @@ PROJECT = "loopcore"
 """The project name that the pluggy markers and the plugin manager share."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
+hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker(PROJECT)
 
 TICK_HOOKS = (
     "loopcore_tick_begin",

@@ -3,42 +3,42 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from loopcore.ports.completion import Backend
 
-if TYPE_CHECKING:
 
-    class Plugins(Protocol):
-        """The plugins of a loop: `loopcore.kernel.probes.Probes`."""
+class Plugins(Protocol):
+    """The plugins of a loop: `loopcore.kernel.probes.Probes`."""
 
-        failures: dict[str, int]
+    failures: dict[str, int]
 
-        def register(self, plugin: object, name: str | None = None) -> str: ...
+    def register(self, plugin: object, name: str | None = None) -> str: ...
 
-        def unregister(self, plugin: object) -> None: ...
+    def unregister(self, plugin: object) -> None: ...
 
-        def plugins(self) -> list[tuple[str, object]]: ...
+    def plugins(self) -> list[tuple[str, object]]: ...
 
-        def reorder(self, *names: str) -> None: ...
+    def reorder(self, *names: str) -> None: ...
 
-        def cold(self, hook: str, **arguments: object) -> None: ...
+    def cold(self, hook: str, **arguments: object) -> None: ...
 
-        def fire(self, hook: str, *arguments: object) -> None: ...
+    def fire(self, hook: str, *arguments: object) -> None: ...
 
-    class Meter(Protocol):
-        """A request to measure a loop: a `loopcore.Meter`."""
 
-        window: float
+class Meter(Protocol):
+    """A request to measure a loop: a `loopcore.Meter`."""
 
-        def snapshot(self) -> Any:
-            """Return the `Measurements` so far. Thread: any."""
+    window: float
 
-        def stop(self) -> None: ...
+    def snapshot(self) -> Any:
+        """Return the `Measurements` so far. Thread: any."""
 
-        def __enter__(self) -> "Meter": ...
+    def stop(self) -> None: ...
 
-        def __exit__(self, *exc_info: object) -> None: ...
+    def __enter__(self) -> "Meter": ...
+
+    def __exit__(self, *exc_info: object) -> None: ...
 
 
 class Loop(Protocol):
@@ -51,7 +51,7 @@ class Loop(Protocol):
         """The backend in which the loop waits."""
 
     @property
-    def probes(self) -> "Plugins":
+    def probes(self) -> Plugins:
         """The plugins of the loop: `register`, `unregister`, `plugins`."""
 
     def time(self) -> float:
@@ -67,7 +67,7 @@ class Loop(Protocol):
     def counters(self) -> Any:
         """Return a `loopcore.LoopStatsSnapshot`. Thread: any."""
 
-    def meter(self, window: float = 0.001) -> "Meter":
+    def meter(self, window: float = 0.001) -> Meter:
         """Return a `loopcore.Meter`, which measures until it is stopped."""
 
     def call_soon(

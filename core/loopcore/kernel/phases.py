@@ -3,7 +3,7 @@
 docs/reference/tick.md describes what each phase does and which order follows from it.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from loopcore.kernel.handle import Handle
 
@@ -17,6 +17,7 @@ TIMERS: Final = "timers"
 CLOSE: Final = "close"
 
 PHASES: Final = (IDLE, PREPARE, POLL, PENDING, IO, CHECK, TIMERS, CLOSE)
+OpenPhase: TypeAlias = Literal["idle", "prepare", "check"]
 OPEN_PHASES: Final = (IDLE, PREPARE, CHECK)
 """The phases to which a program can add callbacks."""
 

@@ -14,7 +14,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.hooks import observer
 from loopcore.hooks.sources import READY, SOURCES, THREADSAFE
@@ -76,6 +76,9 @@ else:
         run_phase_callbacks,
         run_phases,
     )
+
+if TYPE_CHECKING:
+    from asyncio.events import _TaskFactory
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -341,7 +344,7 @@ class Scheduler:
 
     def add_phase_callback(
         self,
-        phase: str,
+        phase: phases.OpenPhase,
         callback: Callable[[Unpack[Ts]], object],
         *args: Unpack[Ts],
         context: Context | None = None,
@@ -390,13 +393,13 @@ class Scheduler:
         task.set_name(name)
         return task
 
-    def set_task_factory(self, factory: Callable[..., Any] | None) -> None:
+    def set_task_factory(self, factory: "_TaskFactory | None") -> None:
         """Make `factory(loop, coro, **options)` create tasks; None restores the loop's own way."""
         if factory is not None and not callable(factory):
             raise TypeError("task factory must be a callable or None")
         self._task_factory = factory
 
-    def get_task_factory(self) -> Callable[..., Any] | None:
+    def get_task_factory(self) -> "_TaskFactory | None":
         """Return the task factory, or None."""
         return self._task_factory
 

@@ -15,7 +15,8 @@ class Clock(Protocol):
     clock the loop would otherwise spin through the last step.
     """
 
-    resolution: float
+    @property
+    def resolution(self) -> float: ...
 
     def now(self) -> float: ...
 

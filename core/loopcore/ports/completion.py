@@ -36,8 +36,13 @@ class CompletionBackend(Protocol):
     Any call after `close`, except `close` and `wake`, raises BackendClosedError.
     """
 
-    name: str
-    capabilities: frozenset[Capability]
+    @property
+    def name(self) -> str:
+        """The name by which users choose the backend."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The features that the backend has beyond the port's guarantees."""
 
     @classmethod
     def probe(cls) -> ProbeResult:

@@ -14,7 +14,10 @@ It is instantiated without arguments, once for each loop.
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from loopcore.ports.completion import Backend
 
 BACKEND_API = (1, 0)
 """The version of this port. A minor version only adds; a major version may remove."""
@@ -70,8 +73,13 @@ class ReadinessBackend(Protocol):
     `wake` raises BackendClosedError.
     """
 
-    name: str
-    capabilities: frozenset[Capability]
+    @property
+    def name(self) -> str:
+        """The name by which users choose the backend."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The features that the backend has beyond the port's guarantees."""
 
     @classmethod
     def probe(cls) -> ProbeResult:
@@ -141,6 +149,6 @@ class BackendFactory(Protocol):
     backend can run here: what it is built on, which features it uses, and why it does not use the others.
     """
 
-    def __call__(self) -> Any: ...
+    def __call__(self) -> "Backend": ...
 
     def probe(self) -> ProbeResult: ...

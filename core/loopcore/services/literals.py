@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 HostName: TypeAlias = "bytes | str | None"
 Port: TypeAlias = "bytes | str | int | None"
 """What getaddrinfo(3) looks up."""
-AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
+AddressInfo: TypeAlias = tuple[
+    socket.AddressFamily, socket.SocketKind, int, str, "tuple[str, int] | tuple[str, int, int, int]"
+]
 
 # Plain numbers: combining the flags of `socket`, which are enumerations, costs as much as the answer.
 _NUMERIC_ONLY = int(socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)

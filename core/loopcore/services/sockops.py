@@ -15,7 +15,6 @@ ever. That is the caller's mistake, and it is not detected.
 import asyncio
 import errno
 import socket
-import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -43,6 +42,11 @@ from loopcore.services.socket_future import (
     begin,
 )
 from loopcore.services.transport_table import TransportTable
+
+try:
+    import ssl
+except ImportError:  # a Python built without OpenSSL
+    ssl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from _typeshed import HasFileno, ReadableBuffer, WriteableBuffer
@@ -303,7 +307,7 @@ class SockOps:
 
     def check_socket(self, sock: socket.socket) -> None:
         """Raise TypeError for a TLS socket and, in debug mode, ValueError for a blocking socket."""
-        if type(sock) is not _Socket and isinstance(sock, ssl.SSLSocket):
+        if type(sock) is not _Socket and ssl is not None and isinstance(sock, ssl.SSLSocket):
             raise TypeError("Socket cannot be of type SSLSocket")
         if self._loop._slow_path_flags & _DEBUG and sock.gettimeout() != 0:
             raise ValueError("the socket must be non-blocking")

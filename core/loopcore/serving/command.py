@@ -4,11 +4,12 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from loopcore.errors import UsageError
 from loopcore.group import LoopGroup
-from loopcore.group.group import processors
+from loopcore.group.group import OnFailure, processors
+from loopcore.group.part import Kind
 from loopcore.serving.application import application_of, find_application, load_application
 from loopcore.serving.member import ENDING, Plan, SharedLifespan, serve_on
 from loopcore.serving.reports import report_to_stderr
@@ -21,7 +22,7 @@ def serve(
     *,
     server: str = "uvicorn",
     loops: int | None = None,
-    kind: str = "auto",
+    kind: Kind | Literal["auto"] = "auto",
     host: str = "127.0.0.1",
     port: int = 8000,
     uds: str | None = None,
@@ -77,7 +78,9 @@ def serve(
         return _group(plan, loops, kind, drain, on_failure="stop" if shared_app else "restart").run()
 
 
-def _group(plan: Plan, loops: int | None, kind: str, drain: float, on_failure: str = "restart") -> LoopGroup:
+def _group(
+    plan: Plan, loops: int | None, kind: Kind | Literal["auto"], drain: float, on_failure: OnFailure = "restart"
+) -> LoopGroup:
     return LoopGroup(
         partial(serve_on, plan), loops=loops, kind=kind, drain_timeout=drain + ENDING, on_failure=on_failure
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from loopcore.errors import UsageError
 from loopcore.sim.arguments import checked_seeds
@@ -19,7 +19,8 @@ from loopcore.sim.search import Coverage, DelayBounded, Fifo, Pct, Random, Repla
 from loopcore.sim.shrinking import shrunk
 from loopcore.sim.tape import Choice, Level, Strategy, Tape
 
-SEARCHES: Final[dict[str, Callable[[], Callable[[int], Strategy | None]]]] = {
+SearchName: TypeAlias = Literal["mixed", "random", "pct", "fifo", "bounded", "coverage"]
+SEARCHES: Final[dict[SearchName, Callable[[], Callable[[int], Strategy | None]]]] = {
     "mixed": lambda: mixed,
     "random": lambda: Random,
     "pct": lambda: lambda seed: Pct(3, 100, seed),
@@ -74,7 +75,7 @@ def search(
     main: Main[Any],
     *,
     seeds: int | Iterable[int] = 1000,
-    by: str = "mixed",
+    by: SearchName = "mixed",
     level: Level = Level.IO,
     limit: float | None = 3600.0,
     shrinks: int = 500,
@@ -114,7 +115,7 @@ def check(
     main: Main[Any],
     *,
     seeds: int | Iterable[int] = 1000,
-    by: str = "mixed",
+    by: SearchName = "mixed",
     level: Level = Level.IO,
     limit: float | None = 3600.0,
 ) -> Search:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from loopcore.sim.checking import Search
+    from loopcore.sim.checking import Search, SearchName
     from loopcore.sim.tape import Level
 
 GROUP: Final = "Measure and extend"
@@ -129,7 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return _search(load(arguments.program), arguments, arguments.search, [])
 
 
-def _search(main: Main, arguments: argparse.Namespace, by: str, options: list[str]) -> int:
+def _search(main: Main, arguments: argparse.Namespace, by: "SearchName", options: list[str]) -> int:
     """Search, and print what was found; `options` are those that a replay needs."""
     from loopcore.errors import UsageError
     from loopcore.sim.checking import Search, in_words, search

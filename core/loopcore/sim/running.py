@@ -77,9 +77,9 @@ class Outcome:
 
     def __init__(self, world: "World", result: Any, error: BaseException | None) -> None:
         self.tape: Tape = world.tape
-        self.log = [*world.log]  # without what the end of its loops still writes
-        self.reported = world.errors
-        self.reached = world.reached
+        self.log: list[LogEntry] = [*world.log]  # without what the end of its loops still writes
+        self.reported: list[dict[str, Any]] = world.errors
+        self.reached: Counter[str] = world.reached
         self.seconds: float = world.now
         """Simulated seconds."""
         self.steps: int = world.steps

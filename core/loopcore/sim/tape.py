@@ -194,7 +194,7 @@ class Tape:
         checked_seed(seed)
         self.strategy: Strategy = Random(seed) if strategy is None else strategy
         self.seed = seed
-        self.level = Level(level)
+        self.level: Level = Level(level)
         self.choices: list[Choice] = []
         self._streams: dict[str, random.Random] = {}
 

@@ -10,7 +10,7 @@ class VirtualClock:
     resolution: float = 1e-9
 
     def __init__(self, at: float = 1000.0) -> None:
-        self.at = at
+        self.at: float = at
 
     def now(self) -> float:
         """Return the time: the value of `at`."""

@@ -34,6 +34,7 @@ except ImportError:  # a Python built without OpenSSL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from ssl import SSLContext
 
     from _typeshed import ReadableBuffer
 
@@ -105,7 +106,7 @@ class TlsEngine:
         "_queue",
     )
 
-    def __init__(self, context: "ssl.SSLContext", server_side: bool, server_hostname: str | None) -> None:
+    def __init__(self, context: "SSLContext", server_side: bool, server_hostname: str | None) -> None:
         self.state: int = IDLE
         self.agreed: bool = False
         """Whether there was a handshake, so that `fact` has results."""

@@ -38,7 +38,7 @@ def test_it_may_come_late_and_leave_early() -> None:
     census = Census()
 
     async def visited() -> None:
-        probes = asyncio.get_running_loop().probes
+        probes = loopcore.get_running_loop().probes
         probes.register(census)
         await main()
         probes.unregister(census)

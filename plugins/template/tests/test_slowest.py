@@ -1,6 +1,5 @@
 """The observer measures callbacks: the installed one, which may be compiled, and its source, interpreted."""
 
-import asyncio
 import logging
 import runpy
 from pathlib import Path
@@ -31,7 +30,7 @@ def wait_until(end: int) -> None:
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
+    loop = loopcore.get_running_loop()
     done = loop.create_future()
     for callback in (int, int, lambda: done.set_result(None)):
         loop.call_immediate(callback)

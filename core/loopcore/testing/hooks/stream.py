@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import loopcore
-from loopcore.ports.completion import Backend, CompletionBackend, is_completion_backend
+from loopcore.ports.completion import Backend, is_completion_backend
 from loopcore.ports.readiness import Capability
 from loopcore.selection.discovery import choose_backend
 from loopcore.testing.clock import VirtualClock
@@ -232,7 +232,7 @@ def reference_for(backend: Backend) -> Any:
     """Return a new built-in backend that must produce the stream of `backend`; `record` closes it."""
     if not is_completion_backend(backend):
         return choose_backend("select").factory()
-    port: CompletionBackend = choose_backend("proactor").factory()
+    port: Any = choose_backend("proactor").factory()
     port.capabilities |= backend.capabilities & {Capability.CHEAP_POLLS}  # core does more of the work over such a port
     return port
 
