@@ -77,7 +77,7 @@ def imports_of(folder: Path) -> Iterator[str]:
 
 def port(protocol: type) -> list[str]:
     """Return the members of a port, methods with their parameters."""
-    told = [name for name, member in vars(protocol).items() if isinstance(member, property)]
+    told = [*protocol.__annotations__]
     for name, member in vars(protocol).items():
         function = getattr(member, "__func__", member)
         if inspect.isfunction(function) and not name.startswith("_"):

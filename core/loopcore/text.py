@@ -1,5 +1,6 @@
-"""Text for messages: untrusted text made safe to show, and suggestions for a mistyped name."""
+"""Text for messages: untrusted text made safe to show, suggestions for a mistyped name, lines on standard error."""
 
+import sys
 from collections.abc import Iterable
 
 
@@ -28,3 +29,14 @@ def did_you_mean(name: str, names: Iterable[str], *, prefix: str = "") -> str:
     folded = [each for each in known if each.lower() == name.lower()]
     close = folded or difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), known, n=1)
     return f" (did you mean {prefix + close[0]!r}?)" if close else ""
+
+
+def print_on_stderr(text: str) -> None:
+    """Print a line on standard error, unless that is closed or cannot be written to. Thread: any."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from loopcore.cli.output import align, print_on_stderr
+from loopcore.cli.output import align
 from loopcore.errors import UsageError, check_writable
 from loopcore.selection.discovery import choose_backend, list_backends
+from loopcore.text import print_on_stderr
 from loopcore_bench.charts import BASE, Group, base_of, groups_of, text_chart
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts, own_variables

@@ -221,3 +221,17 @@ async def test_a_peer_that_asks_for_answers_and_reads_none_is_given_up() -> None
         await peer.send(b"the last")
         await protocol.seen("lost")
         assert isinstance(protocol.lost_with(), ConnectionAbortedError)
+
+
+@pytest.mark.loopcore_only
+async def test_a_peer_that_asks_for_answers_after_the_end_is_given_up() -> None:
+    protocol = Recorder()
+    context = Tapped(ssl.PROTOCOL_TLS_SERVER)
+    certificate().configure_cert(context)
+    async with secured(protocol, ssl=context) as (transport, peer):
+        transport.close()
+        context.outgoing.write(b"x" * ((1 << 16) + 1))
+        await settle()
+        assert "lost" not in protocol.kinds()
+        await asyncio.get_running_loop().sock_sendall(peer.sock, b"\x17\x03\x03")  # no whole record
+        await protocol.seen("lost")

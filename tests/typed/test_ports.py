@@ -85,3 +85,11 @@ def test_the_resolution_of_a_clock_may_be_a_property() -> None:
         assert loop.time() == 7.0
     finally:
         loop.close()
+
+
+def test_a_class_that_inherits_a_port_may_set_its_name() -> None:
+    class Inherits(loopcore.ReadinessBackend):
+        def __init__(self) -> None:
+            self.name = "inherits"  # type: ignore[misc]
+
+    assert Inherits().name == "inherits"  # type: ignore[abstract]

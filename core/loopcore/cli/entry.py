@@ -18,13 +18,13 @@ from loopcore.cli.commands import COMMANDS, AddCommand, describe_command, find_c
 from loopcore.cli.defaults import Settings, apply_settings, become_default
 from loopcore.cli.execution import Program, show_program_error
 from loopcore.cli.other_loops import UVICORN, choose_loop_of_uvicorn, watch_loops
-from loopcore.cli.output import print_on_stderr, report, warn
+from loopcore.cli.output import report, warn
 from loopcore.cli.parsing import Parser, add_global_options, help_text, make_command, make_parser, set_completer
 from loopcore.cli.program import find_module, find_target
 from loopcore.errors import LoopcoreError, UsageError
 from loopcore.selection.discovery import BACKENDS, PLUGINS
 from loopcore.selection.environment import other_loops_are_allowed
-from loopcore.text import did_you_mean, printable
+from loopcore.text import did_you_mean, print_on_stderr, printable
 
 RUN_USAGE = """\
 loopcore run [--backend B] [--plugin P]... [--debug] [--allow-other-loops]

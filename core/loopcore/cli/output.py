@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from loopcore.errors import UsageError
-from loopcore.text import printable
+from loopcore.text import print_on_stderr, printable
 
 Row = Mapping[str, Any]
 
@@ -59,16 +59,6 @@ def _cannot_print() -> bool:
     except OSError:
         return True
     return False
-
-
-def print_on_stderr(text: str) -> None:
-    """Print a line on standard error, unless that is closed or cannot be written to."""
-    if sys.stderr is None:
-        return
-    try:
-        print(text, file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass
 
 
 def warn(text: object) -> None:

@@ -118,7 +118,8 @@ def _close_module(name: str) -> str:
     If it has this very name, the hint says why it is not found.
     """
     names = sorted(module.name for module in pkgutil.iter_modules([os.getcwd()]))
-    if sys.flags.safe_path and name.partition(".")[0] in names:
+    first = name.partition(".")[0]
+    if sys.flags.safe_path and not sys.flags.isolated and first in names and find_spec(first) is None:
         return "; PYTHONSAFEPATH or -P keeps the current folder, where it is, off the path; PYTHONPATH=. adds it"
     return did_you_mean(name, (each for each in names if each != name))
 

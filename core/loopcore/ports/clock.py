@@ -15,8 +15,13 @@ class Clock(Protocol):
     clock the loop would otherwise spin through the last step.
     """
 
-    @property
-    def resolution(self) -> float: ...
+    if TYPE_CHECKING:  # read only; a class that inherits this one may set it all the same
+
+        @property
+        def resolution(self) -> float: ...
+
+    else:
+        resolution: float
 
     def now(self) -> float: ...
 

@@ -20,7 +20,7 @@ Guarantees, each with a test in `loopcore.testing.conformance`:
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from loopcore.ports.operations import Operation
 from loopcore.ports.readiness import Capability, ProbeResult, ReadinessBackend
@@ -36,13 +36,17 @@ class CompletionBackend(Protocol):
     Any call after `close`, except `close` and `wake`, raises BackendClosedError.
     """
 
-    @property
-    def name(self) -> str:
-        """The name by which users choose the backend."""
+    if TYPE_CHECKING:  # read only; a class that inherits this one may set them all the same
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The features that the backend has beyond the port's guarantees."""
+        @property
+        def name(self) -> str: ...
+
+        @property
+        def capabilities(self) -> frozenset[Capability]: ...
+
+    else:
+        name: str
+        capabilities: frozenset[Capability]
 
     @classmethod
     def probe(cls) -> ProbeResult:

@@ -73,13 +73,17 @@ class ReadinessBackend(Protocol):
     `wake` raises BackendClosedError.
     """
 
-    @property
-    def name(self) -> str:
-        """The name by which users choose the backend."""
+    if TYPE_CHECKING:  # read only; a class that inherits this one may set them all the same
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The features that the backend has beyond the port's guarantees."""
+        @property
+        def name(self) -> str: ...
+
+        @property
+        def capabilities(self) -> frozenset[Capability]: ...
+
+    else:
+        name: str
+        capabilities: frozenset[Capability]
 
     @classmethod
     def probe(cls) -> ProbeResult:

@@ -120,8 +120,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.search not in SEARCHES:
         raise UsageError(f"--search takes {', '.join(SEARCHES)}, not {arguments.search!r}")
     if not __debug__ and not arguments.is_job:
+        from loopcore.text import print_on_stderr
+
         text = "under -O or PYTHONOPTIMIZE a program has no assert statements, so what they check cannot fail"
-        print(f"loopcore: warning: {text}", file=sys.stderr)
+        print_on_stderr(f"loopcore: warning: {text}")
     if arguments.jobs > 1:
         if arguments.search in OF_CHOICES:
             raise UsageError(f"the search {arguments.search} goes from run to run; it takes no --jobs")

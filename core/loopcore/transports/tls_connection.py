@@ -284,5 +284,5 @@ class TlsConnection(TlsSending):
         dropped = engine.drop()
         if engine.failure is not None:
             self._fail(engine.failure, "Fatal error on transport")
-        elif engine.peer_closed or dropped:
+        elif engine.peer_closed or dropped or engine.sendable() > UNREAD_ANSWERS:
             self._finish()

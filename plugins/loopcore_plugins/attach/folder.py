@@ -32,8 +32,11 @@ class SharedFolder:
             raise UsageError("no folder for temporary files can be written to; set TMPDIR to one of your own") from None
         fits = process.sees(usual) and len(os.fsencode(usual)) < _LONGEST
         parent = usual if fits else process.root / "root/tmp"  # the process may have a private /tmp
-        _check_parent(parent, process)
-        self.path = Path(tempfile.mkdtemp(prefix="loopcore-attach-", dir=parent))
+        try:
+            _check_parent(parent, process)
+            self.path = Path(tempfile.mkdtemp(prefix="loopcore-attach-", dir=parent))
+        except OSError as exc:
+            raise UsageError(f"no folder can be made in {parent}: {exc.strerror}; set TMPDIR to another") from None
         self._number = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         status = os.fstat(self._number)
         self.identity = (status.st_dev, status.st_ino)
@@ -74,7 +77,7 @@ def _check_parent(parent: Path, process: Process) -> None:
     trusted = {os.stat("/").st_uid, os.geteuid(), process.uid()}
     for each in (parent, *parent.parents):
         status = each.stat()
-        is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        is_open = status.st_mode & (stat.S_IWOTH | stat.S_IWGRP) and not status.st_mode & stat.S_ISVTX
         if is_open or status.st_uid not in trusted or (each == parent and each.is_symlink()):
             raise UsageError(
                 f"other users could replace what is written in {parent}, because of {each}; "

@@ -6,6 +6,7 @@ compiling it there would hold up the loop. The agent connects. So nothing listen
 ends, however it ends, the kernel closes the connection, and the agent leaves.
 """
 
+import errno
 import importlib.resources
 import json
 import marshal
@@ -47,7 +48,7 @@ except SystemExit:  # likewise, of a handler of SIGTERM
 
 
 class NotReachedError(LoopcoreError):
-    """The main thread does not execute Python, so the script did not run. It is withdrawn."""
+    """The main thread does not execute Python, so the script did not run."""
 
 
 class Agent:
@@ -89,7 +90,10 @@ class Agent:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != self.process.uid():
                 raise PermissionError(f"{name} is not a file of process {self.process.pid}")
-            return file.read()
+            content = file.read(_LONGEST + 1)
+            if len(content) > _LONGEST:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+            return content
 
     def close(self) -> None:
         """End the connection; the agent leaves."""
@@ -159,6 +163,7 @@ def _withdraw(process: Process) -> bool:
         _inject(process.pid, os.devnull)
     except (OSError, RuntimeError):
         return not process.thread_ids()
+    time.sleep(_LOOK)  # a process that had just read the script's name opens it now
     return True
 
 

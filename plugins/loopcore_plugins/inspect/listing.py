@@ -192,7 +192,7 @@ def stack_lines(stack: Sequence[Sequence[str | int]]) -> Iterator[str]:
             yield f"      {printable(source)}"
 
 
-@functools.lru_cache(maxsize=100)
+@functools.lru_cache(maxsize=4)  # 100 MiB each at worst
 def _source(file: str) -> list[str]:
     """Return the lines of a file that another process has named; none if reading it may not end, or have effects."""
     try:

@@ -52,9 +52,9 @@ def write_trace(
 def replacement(path: Path) -> Iterator[Path]:
     """Yield the name of a file to create with mode x. It replaces `path`, or is removed after an exception.
 
-    Raises OSError; FileExistsError for what is not a file, as /dev/stdout.
+    Raises OSError; FileExistsError for what is not a file in a folder: pipes, devices, /dev/stdout.
     """
-    if path.exists() and not path.is_file():
+    if (path.exists() and not path.is_file()) or _is_stream(path):
         raise FileExistsError(errno.EEXIST, "it is not a file, and is not replaced", str(path))
     # Others may be able to create files in the folder: a predictable name could be a link of theirs.
     unfinished = path.with_name(f".{secrets.token_hex(8)}.part")
@@ -64,6 +64,12 @@ def replacement(path: Path) -> Iterator[Path]:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether `path` leads to a descriptor of the process, as /dev/stdout and /dev/fd/1 do on Linux."""
+    named = os.path.join(path.parent, os.readlink(path)) if path.is_symlink() else path
+    return os.path.realpath(os.path.dirname(named)).startswith("/proc/")
 
 
 def trace_events(

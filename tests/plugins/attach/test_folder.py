@@ -1,5 +1,6 @@
 """The folder that the command and the process under inspection share, beside users who would like to replace it."""
 
+import errno
 import os
 import socket
 import stat
@@ -63,14 +64,15 @@ def test_another_folder_of_the_same_name_is_not_emptied(tmp_path: Path) -> None:
     assert not tmp_path.exists()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775])
 @pytest.mark.parametrize("which", ["parent", "above"])
 def test_place_that_others_may_write_to_is_refused(
-    which: str, process: Process, monkeypatch: pytest.MonkeyPatch
+    which: str, mode: int, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     above = Path(tempfile.gettempdir())
     parent = above / "parent"
     parent.mkdir()
-    (parent if which == "parent" else above).chmod(0o777)
+    (parent if which == "parent" else above).chmod(mode)
     monkeypatch.setattr(tempfile, "tempdir", str(parent))
     with pytest.raises(UsageError, match="TMPDIR") as caught:
         SharedFolder(process)
@@ -83,6 +85,13 @@ def test_place_that_others_may_write_to_is_refused(
 def test_without_a_temporary_folder_the_variable_is_named(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "gettempdir", Mock(side_effect=FileNotFoundError("no usable temporary directory")))
     with pytest.raises(UsageError, match="TMPDIR"):
+        SharedFolder(process)
+
+
+def test_place_in_which_no_folder_can_be_made_is_named(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(tempfile, "mkdtemp", Mock(side_effect=full))
+    with pytest.raises(UsageError, match=r"no folder can be made in .*: No space left on device; set TMPDIR"):
         SharedFolder(process)
 
 

@@ -165,6 +165,13 @@ def test_a_program_whose_answer_takes_too_long_is_left_out(monkeypatch: pytest.M
         assert workers.fetch("127.0.0.1", port) == ""
 
 
+def test_a_program_whose_answer_has_an_endless_line_is_left_out() -> None:
+    with program([BEGIN, b"#" * workers.LONGEST_LINE, b"\n"], pause=0) as port:
+        assert workers.fetch("127.0.0.1", port)
+    with program([BEGIN, b"#" * workers.LONGEST_LINE, b"#\n"], pause=0) as port:
+        assert workers.fetch("127.0.0.1", port) == ""
+
+
 def test_a_program_whose_answer_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "TIMEOUT", 60.0)
     with program(chain([BEGIN], repeat(b"#" * (1 << 20), 8)), pause=0) as port:
