@@ -516,11 +516,15 @@ def test_error_that_is_not_of_the_output_is_not_called_one():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
-def test_error_that_a_full_disk_refuses_keeps_its_exit_code():
+@pytest.mark.parametrize(
+    ("unbuffered", "code"), [("1", 2), ("", 120)]
+)  # 120: Python could not flush a stream at its end
+def test_error_that_a_full_disk_refuses_keeps_its_exit_code(unbuffered: str, code: int):
     with open("/dev/full", "wb") as full:
+        env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
         command = [sys.executable, "-m", "loopcore", "infos"]
-        result = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=full, timeout=60)
-    assert (result.stdout, result.returncode) == (b"", 2)
+        result = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=full, env=env, timeout=60)
+    assert (result.stdout, result.returncode) == (b"", code)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell closes the descriptor")
