@@ -204,11 +204,15 @@ class Tapped(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, *args, **options)
 
 
-@pytest.mark.loopcore_only
-async def test_a_peer_that_asks_for_answers_and_reads_none_is_given_up() -> None:
-    protocol = Recorder()
+def tapped() -> Tapped:
     context = Tapped(ssl.PROTOCOL_TLS_SERVER)
     certificate().configure_cert(context)
+    return context
+
+
+@pytest.mark.loopcore_only
+async def test_a_peer_that_asks_for_answers_and_reads_none_is_given_up() -> None:
+    protocol, context = Recorder(), tapped()
     async with secured(protocol, ssl=context) as (transport, peer):
         while not transport._carrier_full:
             transport.write(b"x" * (1 << 16))
@@ -225,9 +229,7 @@ async def test_a_peer_that_asks_for_answers_and_reads_none_is_given_up() -> None
 
 @pytest.mark.loopcore_only
 async def test_a_peer_that_asks_for_answers_after_the_end_is_given_up() -> None:
-    protocol = Recorder()
-    context = Tapped(ssl.PROTOCOL_TLS_SERVER)
-    certificate().configure_cert(context)
+    protocol, context = Recorder(), tapped()
     async with secured(protocol, ssl=context) as (transport, peer):
         transport.close()
         context.outgoing.write(b"x" * ((1 << 16) + 1))

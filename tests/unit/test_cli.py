@@ -516,10 +516,9 @@ def test_error_that_is_not_of_the_output_is_not_called_one():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
-@pytest.mark.parametrize(
-    ("unbuffered", "code"), [("1", 2), ("", 120)]
-)  # 120: Python could not flush a stream at its end
-def test_error_that_a_full_disk_refuses_keeps_its_exit_code(unbuffered: str, code: int):
+@pytest.mark.parametrize(("unbuffered", "code"), [("1", 2), ("", 120)])
+def test_error_that_a_full_disk_refuses_has_the_exit_code_that_python_gives(unbuffered: str, code: int):
+    """Python ends with 120 where it cannot flush a standard stream."""
     with open("/dev/full", "wb") as full:
         env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
         command = [sys.executable, "-m", "loopcore", "infos"]

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
+from typing import Any, Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, get_args, overload
 
 from loopcore.build_info import has_gil
 from loopcore.errors import UsageError
@@ -28,8 +28,8 @@ Ts = TypeVarTuple("Ts")
 
 OnFailure: TypeAlias = Literal["restart", "stop"]
 
-KINDS: Final = ("auto", "threads", "processes")
-ON_FAILURE: Final = ("restart", "stop")
+KINDS: Final = ("auto", *get_args(Kind))
+ON_FAILURE: Final = get_args(OnFailure)
 
 End: TypeAlias = Callable[[Supervisor], Coroutine[Any, Any, None]]
 """How a group ends: `drain` or `stop` of its supervisor."""

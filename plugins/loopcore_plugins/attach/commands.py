@@ -11,7 +11,7 @@ from loopcore_plugins.attach.reports import chosen
 from loopcore_plugins.inspect.client import GoneError
 from loopcore_plugins.inspect.commands import GROUP, seconds
 from loopcore_plugins.inspect.places import pid_and_number
-from loopcore_plugins.recorder.files import keep_other_file, write_recording
+from loopcore_plugins.recorder.files import refuse_other_file, write_recording
 
 _AT_LEAST: Final = 1.0
 """Seconds that `dump` records where no recorder is on."""
@@ -46,7 +46,7 @@ def _record(arguments: argparse.Namespace, command: str, duration: float | None)
     output: Path = arguments.output or Path(f"loopcore-{pid}-{time.strftime('%Y%m%d-%H%M%S')}.rec")
     check_writable(output)
     try:
-        keep_other_file(output)
+        refuse_other_file(output)
     except OSError as exc:
         raise _not_written(output, exc) from None
     try:

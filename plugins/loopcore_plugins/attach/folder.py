@@ -1,8 +1,8 @@
 """SharedFolder: a new folder in which the command and the process under inspection find each other's files.
 
-It ends up with the process's user, who may then replace it by anything. So all that the command does in it goes through
-a descriptor of the folder, never through its path. The process goes by the path. Others must not be able to take that
-over: neither while the folder exists, hence `_check_parent`, nor while the script is pending, hence `script_pending`.
+The folder is given to the user of the process, and that user can replace it. So the command reads and writes it through
+a descriptor, never through its path. The process uses the path, so other users must not be able to put a folder of
+theirs there: `_check_parent` refuses a parent that lets them, and the folder stays while the script is pending.
 """
 
 import os
@@ -21,7 +21,10 @@ _LONGEST: Final = 60
 
 
 class SharedFolder:
-    """A folder of mode 0700 with a path that both processes understand; `with` removes it. Raises UsageError."""
+    """A folder of mode 0700 with a path that both processes understand; `with` removes it.
+
+    Raises UsageError where none can be made, OSError if a call on it fails. Thread: one.
+    """
 
     def __init__(self, process: Process) -> None:
         self.script_pending = False

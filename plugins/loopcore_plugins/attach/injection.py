@@ -115,8 +115,8 @@ def attached(pid: int, command: str) -> Iterator[Agent]:
         folder.bind(listener)
         listener.listen(1)
         path = folder.path / "socket"
-        names = {"path": str(path), "folder": str(folder.path), "identity": folder.identity, "uid": os.geteuid()}
-        folder.write("script", _SCRIPT.format(code=_code(), **names))
+        values = {"path": str(path), "folder": str(folder.path), "identity": folder.identity, "uid": os.geteuid()}
+        folder.write("script", _SCRIPT.format(code=_code(), **values))
         folder.give_to(process.uid())
         sock = _reach(process, folder, listener, line)
         agent = Agent(process, sock, folder)

@@ -58,7 +58,7 @@ def pid_and_number(text: str) -> tuple[int, int | None] | None:
 
 
 def folder() -> Path:
-    """Return the folder of the sockets, which need not exist. Raises UsageError if there is no place for one."""
+    """Return the folder of the sockets, which need not exist. Raises UsageError without a temporary folder."""
     chosen = os.environ.get(VARIABLE, "").strip()
     return Path(chosen) if chosen else _default_folder()
 

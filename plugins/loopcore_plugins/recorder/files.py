@@ -23,7 +23,7 @@ MAGIC: Final = layout.MAGIC.to_bytes(8, "little")
 
 def write_recording(path: Path, content: bytes | bytearray) -> None:
     """Write a dump. Raises OSError; FileExistsError for a file that is not a recording."""
-    keep_other_file(path)
+    refuse_other_file(path)
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     try:
@@ -35,7 +35,7 @@ def write_recording(path: Path, content: bytes | bytearray) -> None:
         raise
 
 
-def keep_other_file(path: Path) -> None:
+def refuse_other_file(path: Path) -> None:
     """Raise FileExistsError if there is a file at `path` that is not a recording, OSError if it cannot be read."""
     if path.exists() and not (path.is_file() and _begins_as_recording(path)):
         raise FileExistsError(errno.EEXIST, "this file is not a recording, and is not overwritten", str(path))

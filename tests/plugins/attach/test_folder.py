@@ -1,4 +1,4 @@
-"""The folder that the command and the process under inspection share, beside users who would like to replace it."""
+"""The folder that the command and the process under inspection share: no other user can replace it."""
 
 import errno
 import os
@@ -49,19 +49,20 @@ def test_what_is_written_is_in_the_folder_whatever_has_taken_its_name(process: P
         assert {each.name for each in hidden.iterdir()} == {"socket", "script", "link"}
         with pytest.raises(OSError, match="link"):
             folder.open("link", os.O_WRONLY | os.O_CREAT)
-    assert tmp_path.exists()
+    assert folder.path.is_symlink()
 
 
 def test_another_folder_of_the_same_name_is_not_emptied(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("kept")
-    link = tmp_path.with_name("link")
-    link.symlink_to(tmp_path)
-    status = tmp_path.stat()
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    (folder / "mine").write_text("kept")
+    link.symlink_to(folder)
+    status = folder.stat()
     agent.remove(str(link), (status.st_dev, status.st_ino))
-    agent.remove(str(tmp_path), (status.st_dev, status.st_ino + 1))
-    assert (tmp_path / "mine").read_text() == "kept"
-    agent.remove(str(tmp_path), (status.st_dev, status.st_ino))
-    assert not tmp_path.exists()
+    agent.remove(str(folder), (status.st_dev, status.st_ino + 1))
+    assert (folder / "mine").read_text() == "kept"
+    agent.remove(str(folder), (status.st_dev, status.st_ino))
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775])
