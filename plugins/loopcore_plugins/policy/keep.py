@@ -11,7 +11,7 @@ import loopcore
 
 
 class Keep:
-    """Holds a reference to each task of a loop from its creation until it is done, or the loop is closed.
+    """Holds a reference to each of loopcore's own tasks from its creation until it is done, or the loop is closed.
 
     The price: a task that waits for an event that never comes lives as long as the loop. `loopcore ps` shows it.
     """
@@ -25,8 +25,8 @@ class Keep:
 
     @loopcore.hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Hold the tasks that exist already."""
-        self._tasks |= asyncio.all_tasks(loop)
+        """Hold loopcore's own tasks that exist already: the end of others is not reported."""
+        self._tasks.update(task for task in asyncio.all_tasks(loop) if isinstance(task, loopcore.Task))
 
     @loopcore.hookimpl
     def loopcore_task_spawned(self, task: Any) -> None:

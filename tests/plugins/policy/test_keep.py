@@ -83,3 +83,17 @@ def test_registered_at_run_time_it_holds_what_is_there_until_it_goes(backend_nam
         return held, len(keep)
 
     assert loopcore.run(program(), backend=backend_name) == (2, 0)
+
+
+def test_registered_at_run_time_it_holds_no_tasks_of_a_task_factory(backend_name: str) -> None:
+    keep = Keep()
+
+    async def program() -> int:
+        loop: Any = asyncio.get_running_loop()
+        loop.set_task_factory(lambda loop, coro, **options: asyncio.Task(coro, loop=loop, **options))
+        other = loop.create_task(asyncio.sleep(0))
+        loop.probes.register(keep)
+        await other
+        return len(keep)
+
+    assert loopcore.run(program(), backend=backend_name) == 1
