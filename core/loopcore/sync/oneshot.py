@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from loopcore.sync.errors import Closed, Empty
 from loopcore.sync.handles import Handle
 from loopcore.sync.slot import Slot
-from loopcore.sync.waiting import PENDING, Subject, Waiter, attempt, new_lock, operate
+from loopcore.sync.waiting import PENDING, Crowd, Subject, Waiter, attempt, new_lock, operate
 
 T = TypeVar("T")
 
@@ -27,11 +27,12 @@ __all__ = ["Channel", "Receiver", "Sender"]
 class _Answer(Subject):
     """Waits for the value."""
 
-    __slots__ = ("slot",)
+    __slots__ = ("slot", "crowd")
 
-    def __init__(self, slot: Slot) -> None:
+    def __init__(self, slot: Slot, crowd: Crowd) -> None:
         super().__init__(slot.lock)
         self.slot = slot
+        self.crowd = crowd
 
     def attempt(self, argument: Any) -> Any:
         if self.slot.version:
@@ -41,15 +42,15 @@ class _Answer(Subject):
         return PENDING
 
     def enlist(self, waiter: Waiter) -> bool:
-        self.slot.crowd.enlist(waiter)
+        self.crowd.enlist(waiter)
         return False
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
-        self.slot.crowd.withdraw(waiter)
+        self.crowd.withdraw(waiter)
         return self.attempt(argument)
 
     def withdraw(self, waiter: Waiter) -> None:
-        self.slot.crowd.withdraw(waiter)
+        self.crowd.withdraw(waiter)
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
         return self.slot.version > 0 or self.slot.senders == 0 or self.slot.receivers == 0
@@ -92,7 +93,7 @@ class Sender(Handle, Generic[T]):
     def abandoned(self) -> Coroutine[Any, Any, None]:
         """Wait until the receiver is closed. Raises Closed if this end was closed, which `send` does."""
         self._check_open()
-        return operate(_Abandonment(self._slot))
+        return operate(_Abandonment(self._slot, self._slot.abandonment))
 
 
 class Receiver(Handle, Generic[T]):
@@ -101,8 +102,8 @@ class Receiver(Handle, Generic[T]):
     __slots__ = ("_answer",)
 
     def __init__(self, slot: Slot) -> None:
-        super().__init__(slot.lock, slot.close_receiver, slot.crowd.__len__)
-        self._answer = _Answer(slot)
+        super().__init__(slot.lock, slot.close_receiver, slot.abandonment.__len__)
+        self._answer = _Answer(slot, slot.crowd)
 
     def __await__(self) -> Generator[Any, Any, T]:
         return operate(self._answer).__await__()

@@ -10,6 +10,7 @@ cdef class Slot:
     cdef public Py_ssize_t senders
     cdef public Py_ssize_t receivers
     cdef readonly Crowd crowd
+    cdef readonly Crowd abandonment
 
     cpdef object put(self, object value)
 

@@ -16,7 +16,7 @@ _PENDING = PENDING
 class Slot:
     """The value, its version, and the waiters for the next one."""
 
-    __slots__ = ("lock", "value", "version", "senders", "receivers", "crowd")
+    __slots__ = ("lock", "value", "version", "senders", "receivers", "crowd", "abandonment")
 
     def __init__(self, value: Any, lock: "RLock | LoopBinding") -> None:
         self.lock = lock
@@ -26,9 +26,11 @@ class Slot:
         self.senders: int = 1
         self.receivers: int = 1
         self.crowd = Crowd()
+        self.abandonment = Crowd()
+        """The waiters for the end of the receivers."""
 
     def put(self, value: Any) -> None:
-        """Replace the value, and wake all waiters."""
+        """Replace the value, and wake the waiters for it."""
         self.value = value
         self.version += 1
         self.crowd.wake()
@@ -38,12 +40,14 @@ class Slot:
         self.senders -= 1
         if self.senders == 0:
             self.crowd.wake()
+            self.abandonment.wake()
 
     def close_receiver(self) -> None:
         """Drop one handle."""
         self.receivers -= 1
         if self.receivers == 0:
             self.crowd.wake()
+            self.abandonment.wake()
 
 
 class View(Subject):

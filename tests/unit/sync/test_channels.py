@@ -327,6 +327,34 @@ async def test_a_sender_that_is_dropped_while_somebody_waits_is_warned_of(make: 
     assert await cancelled(waiting)
 
 
+async def test_a_receiver_of_oneshot_that_is_dropped_while_a_sender_waits_is_warned_of() -> None:
+    sender, receiver = oneshot.Channel[int]()
+    ends = [receiver]
+    del receiver
+    waiting = asyncio.create_task(sender.abandoned())
+    await settle()
+    with pytest.warns(ResourceWarning, match=r"dropped without close\(\)"):
+        let_go(ends)
+    assert await cancelled(waiting)
+
+
+async def test_an_end_of_oneshot_whose_own_wait_goes_on_is_dropped_silently() -> None:
+    sender, receiver = oneshot.Channel[int]()
+    other, kept = oneshot.Channel[int]()
+    ends: list[Any] = [receiver, other]
+    value, abandoned = asyncio.create_task(receiver.recv()), asyncio.create_task(other.abandoned())
+    del receiver, other
+    await settle()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        let_go(ends)
+    assert caught == []
+    sender.send(1)
+    kept.close()
+    assert await value == 1
+    await abandoned
+
+
 def test_a_channel_that_nobody_waits_for_is_dropped_silently() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
