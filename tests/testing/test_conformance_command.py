@@ -1,6 +1,7 @@
 """`loopcore conformance`: what it runs, what it says, what it writes."""
 
 import argparse
+import importlib.util
 import json
 import subprocess
 import sys
@@ -43,6 +44,23 @@ def run(*words: str) -> tuple[int, str]:
 
 def states(file: Path) -> dict[str, str]:
     return {row["name"]: row["state"] for row in json.loads(file.read_text(encoding="utf-8"))["guarantees"]}
+
+
+def test_blank_variables_count_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("LOOPCORE_PATIENCE", "LOOPCORE_STORM", "LOOPCORE_SOAK"):
+        monkeypatch.setenv(variable, " ")
+    for name, default in (
+        ("surroundings.PATIENCE", 30.0),
+        ("completion.storm.OPERATIONS", 3000),
+        ("loop.soak.ROUNDS", 10),
+    ):
+        module, _, attribute = f"loopcore.testing.conformance.{name}".rpartition(".")
+        spec = importlib.util.find_spec(module)
+        assert spec is not None
+        assert spec.loader is not None
+        read_again = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(read_again)
+        assert getattr(read_again, attribute) == default
 
 
 def test_contract_is_not_run_without_its_assert_statements(monkeypatch: pytest.MonkeyPatch) -> None:

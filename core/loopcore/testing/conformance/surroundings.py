@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import pytest
 
 from loopcore.ports.completion import Backend
+from loopcore.selection.environment import read
 from loopcore.testing.leaks import open_descriptors
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ Elapsed: TypeAlias = Callable[[Backend, "float | None"], float]
 ManyCopies: TypeAlias = Callable[[int], set[int]]
 OnAlarm: TypeAlias = Callable[..., None]
 
-PATIENCE: Final = float(os.environ.get("LOOPCORE_PATIENCE", "30"))
+PATIENCE: Final = float(read("LOOPCORE_PATIENCE") or "30")
 """Seconds waited in full only when a test fails: the limit of a wait that another event should end."""
 
 AGAIN: Final = 0.1

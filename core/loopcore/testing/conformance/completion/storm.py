@@ -5,7 +5,6 @@ no descriptor, no buffer, no slot. LOOPCORE_STORM sets the number of operations;
 """
 
 import gc
-import os
 import random
 import socket
 import weakref
@@ -15,11 +14,12 @@ from pathlib import Path
 from loopcore.ports.completion import Completion, CompletionBackend
 from loopcore.ports.interest import READ, WRITE
 from loopcore.ports.operations import Accept, Connect, Operation, Poll, Receive, Send
+from loopcore.selection.environment import read
 from loopcore.testing.conformance.base import Level, unhurried
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE
 
-OPERATIONS = int(os.environ.get("LOOPCORE_STORM", "3000"))
+OPERATIONS = int(read("LOOPCORE_STORM") or "3000")
 
 
 MOST_IN_FLIGHT = 64

@@ -7,12 +7,13 @@ import weakref
 from typing import Final
 
 from loopcore.loop import EventLoop
+from loopcore.selection.environment import read
 from loopcore.testing.conformance.base import unhurried
 from loopcore.testing.conformance.loop.base import LoopLevel
 from loopcore.testing.conformance.loop.transports import echo
 from loopcore.testing.conformance.surroundings import open_files
 
-ROUNDS: Final = int(os.environ.get("LOOPCORE_SOAK", "10"))
+ROUNDS: Final = int(read("LOOPCORE_SOAK") or "10")
 AT_ONCE: Final = 20
 
 
