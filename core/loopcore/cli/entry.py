@@ -1,8 +1,10 @@
 """The command line: its commands and its exit codes.
 
 Exit codes: 0 success; 1 the program that was run ended with an exception (or the code that it passed to
-`sys.exit`); 2 the command itself failed, with one line on standard error that says why; 130 Ctrl-C
-interrupted a comparison; 141 the reader of a report closed the pipe.
+`sys.exit`), or a check, simulation, measurement or cancellation failed; 2 the command itself failed, with one
+line on standard error that says why; 3 an application that was to be served did not start; 130 Ctrl-C
+interrupted a comparison or simulation, or a second one ended a server; 141 the reader of a report closed the
+pipe.
 """
 
 import argparse

@@ -8,9 +8,9 @@ loop. So there are two parts, while a meter is on:
   in that histogram. The lateness of timers costs nothing more: the clock has been read by then.
 - **sampled**, by *windows*: when `window` seconds have passed since the last one, the next poll opens a window. The
   callbacks of that poll's tick are timed one by one, those that they schedule are stamped, and in the next ticks the
-  stamped ones are timed until they have run. No window stamps or times more than `WINDOW_RUNS` callbacks, which bounds
-  the cost: 1/`window` windows a second of so many callbacks each. With `window=0` there is one window, which does not
-  end: every callback is measured, and the loop is slower for it.
+  stamped ones are timed until they have run. A window stamps at most `WINDOW_RUNS` callbacks and times at most as many
+  others, which bounds the cost: 1/`window` windows a second of so many callbacks each. With `window=0` there is one
+  window, which does not end: every callback is measured, and the loop is slower for it.
 
 `CallbackSampler` does the measuring, one per loop, and all `Meter`s of the loop share it. It is an observer like any
 other (`loopcore.hooks.observer`), and asks for callbacks only while a window is open. Times are the machine's, also
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 WINDOW_RUNS = 16
-"""Callbacks that a window times, and callbacks that it stamps, at most."""
+"""Callbacks that a window stamps, and others that it times, at most."""
 
 WINDOW_TICKS = 4
 """Ticks for which a window waits for the callbacks stamped in its first; more than two only if a policy delays them."""

@@ -54,9 +54,9 @@ class Recorder:
     a process that is killed, and is removed when the loop is closed. `dumps`: the names of dumps. Both may contain
     {pid} and {n}. `stall`: seconds after which a stall is dumped, 0 for never. `delay`: dump when the working time of
     more than one tick in a hundred exceeds so many seconds; 0 for never. `exceptions`: dump when the loop's exception
-    handler is called. `connections`: record the bytes of each connection as well, for `loopcore sim replay`. `signal`:
-    dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or when SIGTERM ends the process. `most` and
-    `every` limit the dumps of `stall`, `delay` and `exceptions`: their number, and the seconds between two.
+    handler is called. `connections`: record the time and size of each receive and send, for `loopcore sim replay`.
+    `signal`: dump on this signal (`USR2`). `at_exit`: dump when the loop is closed, or when SIGTERM ends the process.
+    `most` and `every` limit the dumps of `stall`, `delay` and `exceptions`: their number, and the seconds between two.
     """
 
     def __init__(

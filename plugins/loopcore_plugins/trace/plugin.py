@@ -39,6 +39,7 @@ class Trace:
 
     `file` may contain {pid} and {n}, the number of the trace in this process; `.gz` at its end compresses it.
     `limit` bounds the records in memory, at about 250 bytes each; the oldest are dropped, and counted in the file.
+    SIGTERM works for loops that are made in the main thread.
     Raises UsageError for a limit below one, for a missing directory, or if `file` is a directory.
     """
 
