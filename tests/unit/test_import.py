@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import loopcore
+from loopcore.build_info import describe_build
 
 LATER = (
     "loopcore.endpoints",
@@ -46,6 +47,21 @@ async def main():
 loopcore.run(main())
 """
     assert "loopcore.group.member" in imported_by(program)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="concurrent.interpreters is of 3.14")
+def test_another_interpreter_runs_the_pure_build_and_is_told_that_compiled_modules_are_for_one() -> None:
+    program = """
+from concurrent import interpreters
+other = interpreters.create()
+try:
+    other.exec("import asyncio, loopcore; assert loopcore.run(asyncio.sleep(0, 5)) == 5")
+except interpreters.ExecutionFailed as error:
+    assert error.excinfo.type.__name__ == "ImportError" and "subinterpreters" in error.excinfo.msg, error
+    print("refused")
+other.close()
+"""
+    assert ("refused" in imported_by(program)) is describe_build().compiled
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
