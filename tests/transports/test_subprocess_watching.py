@@ -289,16 +289,24 @@ async def test_thread_helps_out_where_a_pidfd_cannot_be_had(
 
 
 @pytest.mark.skipif(not HAS_PIDFD, reason="no pidfd on this platform")
-async def test_kernel_that_cannot_wait_for_a_pidfd(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ways", [["pidfd"], []], ids=["pidfd", "thread"])
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.EPERM, errno.ENOSYS])
+async def test_kernel_that_refuses_to_wait_without_reaping(
+    loop: Any, monkeypatch: pytest.MonkeyPatch, ways: list[str], error: int
+) -> None:
+    """EINVAL: Linux 5.3, for a pidfd; the others: a sandbox."""
+
     def refuse(*_: Any) -> Any:
-        raise OSError(errno.EINVAL, "invalid")
+        raise OSError(error, os.strerror(error))
 
     ends: list[int] = []
-    process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
     monkeypatch.setattr(os, "waitid", refuse)
-    Children(loop, ways=["pidfd"]).watch(process, ends.append)
-    while not ends:
-        await asyncio.sleep(0)
+    with subprocess.Popen(["/bin/sh", "-c", "read _; exit 8"], stdin=subprocess.PIPE) as process:
+        child = Children(loop, ways=ways).watch(process, ends.append)
+        assert child.is_running()
+        process.stdin.close()  # type: ignore[union-attr]
+        while not ends:
+            await asyncio.sleep(0)
     assert ends == [8]
 
 

@@ -12,7 +12,7 @@ SIGCHLD is left to the program, and so is the wake-up descriptor of signals. A c
   thread, notified by `call_soon_threadsafe`, reaps it. One thread for all children would have to wait for
   "any child", which returns at once, again and again, while the program has another zombie that loopcore must not reap;
   or else it would have to poll. A sleeping thread costs a stack that is hardly touched. It is a daemon: the interpreter
-  does not wait for other programs to end.
+  does not wait for other programs to end. Where waitid(2) is forbidden, the thread reaps.
 
 A code that other code has taken (a waitpid(-1) in the program, an ignored SIGCHLD) is lost: 255 is reported then, with
 a warning, as asyncio does. A code that was taken through the Popen object is read from that object.
@@ -23,7 +23,6 @@ a pidfd is left to `subprocess`, which reaps ended children when the next proces
 Facts: pidfd_open(2), waitid(2). Thread: the loop's own.
 """
 
-import errno
 import os
 import signal
 import subprocess
@@ -98,16 +97,20 @@ class Child(Runnable):
         self._waiting: WaitProcess | None = None
         self._watch_otherwise: Callable[[Child], object] | None = None
 
-    def is_running(self) -> bool:
-        """Return whether the process was alive just now; a zombie is not. Never reaps."""
+    def is_running(self, unknown: bool = True) -> bool:
+        """Return whether the process was alive just now, or `unknown`; a zombie is not. Never reaps."""
         if self.process.returncode is not None:
             return False
         try:
             if WINDOWS:
                 return self.process.poll() is None
-            return not HAS_WAITID or os.waitid(*self._identity(), os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+            if HAS_WAITID:
+                return os.waitid(*self._identity(), os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
             return False
+        except OSError:  # as in `_wait`
+            pass
+        return unknown
 
     def send_signal(self, number: int) -> None:
         """Send a signal; without effect on a process that has ended. Raises PermissionError as kill(2)."""
@@ -195,7 +198,7 @@ class Child(Runnable):
             lock = process._waitpid_lock  # type: ignore[attr-defined]
             held = lock.acquire(False)
             if not held:
-                if HAS_WAITID and self.is_running():
+                if self.is_running(unknown=False):
                     return None
                 # For a moment only: a thread that waits for an ended process already has its code. In a forked child
                 # the lock may be held for ever.
@@ -227,10 +230,9 @@ class Child(Runnable):
             return os.waitstatus_to_exitcode(status) if pid else None
         try:
             found = os.waitid(*self._identity(), os.WEXITED | os.WNOHANG)
-        except OSError as exc:
-            if exc.errno != errno.EINVAL:
-                raise
-            # Linux 5.3 has pidfds but cannot wait for them.
+        except ChildProcessError:
+            raise
+        except OSError:  # Linux 5.3 has pidfds but cannot wait for them; a sandbox may forbid the call
             pid, status = os.waitpid(self.process.pid, os.WNOHANG)
             return os.waitstatus_to_exitcode(status) if pid else None
         if found is None:
@@ -295,9 +297,7 @@ def _await_end(host: ChildHost, child: Child) -> None:
     try:
         if WINDOWS:
             process.wait()  # nothing to reap: the code stays available through the handle
-        elif HAS_WAITID:
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        else:
+        elif not _await_zombie(process.pid):
             _, status = os.waitpid(process.pid, 0)
             code = os.waitstatus_to_exitcode(status)
     except ChildProcessError:
@@ -310,3 +310,16 @@ def _await_end(host: ChildHost, child: Child) -> None:
             process.poll()
         else:
             process.returncode = code
+
+
+def _await_zombie(pid: int) -> bool:
+    """Sleep until the process has ended and leave it to be reaped; return False where that is impossible."""
+    if not HAS_WAITID:
+        return False
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        raise
+    except OSError:  # forbidden by a sandbox
+        return False
+    return True
