@@ -8,7 +8,7 @@ PyInstaller runs this file when a program imports loopcore, and reads `datas` an
 
 from PyInstaller.utils.hooks import collect_submodules, copy_metadata
 
-LEFT_OUT = ("loopcore.testing", "loopcore.cli")
+LEFT_OUT = ("loopcore.testing", "loopcore.sim.testing", "loopcore.cli")
 """For tests and for the command line; they import pytest and rich. A program that imports one of them still gets it."""
 
 
