@@ -49,7 +49,7 @@ from loopcore.ports.direct import DirectPort
 from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
-from loopcore_backends._waker import Waker, make_waker
+from loopcore_backends._waker import REFUSED, Waker, make_waker
 
 try:
     import cython
@@ -75,6 +75,7 @@ NOTES: Final = {
 }
 
 _AVAILABLE: Final = ProbeResult(True)
+_WHO_FORBIDS: Final = "by seccomp or a security module; allow it there, or use backend='poll'"
 
 FIRST_DOUBT: Final = 4
 """At which event of a number that may have a ghost the first check is made."""
@@ -94,11 +95,16 @@ class EpollBackend(DirectPort):
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Report whether this platform has epoll. Raises UsageError for an invalid LOOPCORE_EVENT_BATCH."""
-        if hasattr(select, "epoll"):
-            event_batch(None, MAX_EVENTS)
-            return _AVAILABLE
-        return ProbeResult(False, "epoll(7) exists on Linux only; use kqueue, poll or select here")
+        """Report whether an instance can be made. Raises UsageError for an invalid LOOPCORE_EVENT_BATCH."""
+        if not hasattr(select, "epoll"):
+            return ProbeResult(False, "epoll(7) exists on Linux only; use kqueue, poll or select here")
+        event_batch(None, MAX_EVENTS)
+        try:
+            select.epoll().close()
+        except OSError as exc:
+            if exc.errno in REFUSED:  # any other error, as a lack of descriptors, is the constructor's to raise
+                return ProbeResult(False, f"epoll_create1(2) fails: {exc.strerror}, {_WHO_FORBIDS}")
+        return _AVAILABLE
 
     def __init__(self, batch: int | None = None) -> None:
         """`batch`: the most events that a wait returns; default: LOOPCORE_EVENT_BATCH, or as many as fit."""

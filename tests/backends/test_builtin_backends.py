@@ -45,6 +45,20 @@ def test_probe_names_an_alternative_where_the_platform_lacks_the_call(monkeypatc
     assert "select" in reason
 
 
+@needs_epoll
+@pytest.mark.parametrize(("error", "here"), [(errno.EPERM, False), (errno.ENOSYS, False), (errno.EMFILE, True)])
+def test_epoll_that_a_sandbox_refuses_cannot_run_here(monkeypatch, error, here):
+    """A lack of descriptors is no such refusal: another backend needs them, too."""
+
+    def refuse():
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(select, "epoll", refuse)
+    available, reason = epoll.EpollBackend.probe()
+    assert available == here
+    assert here or "allow it there, or use backend='poll'" in reason
+
+
 def closed_too_early(closing):
     """Return a backend, a peer and a number: registered, closed while a duplicate holds the file open."""
     backend = epoll.EpollBackend()
