@@ -191,8 +191,13 @@ class Recorder:
         self._tape.follow_thread()
         self._tape.ring.set_word(Word.THREAD, threading.get_native_id())
         if self._threshold and self._watch is None:
-            self._watch = Watch(loop, self._threshold, self)
-            watch_thread().add(self._watch)
+            watch = Watch(loop, self._threshold, self)
+            try:
+                watch_thread().add(watch)
+            except RuntimeError as exc:  # the limit of threads is reached
+                logger.error("stalls of this run of the loop are not recorded: %s", exc)
+                return
+            self._watch = watch
             self._busy_threads = BusyThreads(self._threshold, self._busy)
             watch_thread().add(self._busy_threads)
 
@@ -379,12 +384,16 @@ class Recorder:
         return path
 
     def _write_aside(self, path: Path, content: bytearray, is_again: bool = False) -> None:
-        """Write in another thread than the loop's."""
+        """Write in another thread than the loop's, unless none can be started."""
         if threading.get_ident() == self._thread_id:
             arguments = (path, content, is_again)
-            threading.Thread(target=self._write, args=arguments, name="loopcore-recorder").start()
-        else:
-            self._write(path, content, is_again)
+            try:
+                threading.Thread(target=self._write, args=arguments, name="loopcore-recorder").start()
+            except RuntimeError:  # the limit of threads is reached
+                pass
+            else:
+                return
+        self._write(path, content, is_again)
 
     def _next_path(self) -> Path:
         return fill_in(self._dumps, pid=os.getpid(), n=next(_dumps))

@@ -20,6 +20,7 @@ from loopcore_plugins import _tasktree
 from loopcore_plugins.recorder import Recorder
 from loopcore_plugins.recorder.layout import Kind
 from loopcore_plugins.recorder.reading import Recording
+from loopcore_plugins.watchdog.watch_thread import watch_thread
 from tests.plugins.recorder.recording import PATIENCE, named, of, quiet, read, written
 
 pytestmark = pytest.mark.loopcore_only
@@ -279,6 +280,41 @@ def test_a_dump_that_cannot_be_written_is_logged_with_the_way_out(
     (message,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert "No such file or directory" in message
     assert message.endswith("name another place with recorder:dumps=PATH")
+
+
+@pytest.mark.reports_errors
+def test_at_the_limit_of_threads_dumps_are_written_by_the_loop(
+    loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop.probes.register(quiet(tmp_path, exceptions=True))
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def program() -> None:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        loop.call_exception_handler({"message": "wrong"})
+
+    loop.run_until_complete(program())
+    (path,) = written(tmp_path, 1)
+    assert read(path).facts["detail"] == "wrong"
+    assert "was taken out of the loop" not in caplog.text
+
+
+@pytest.mark.reports_errors
+def test_at_the_limit_of_threads_all_but_stalls_is_recorded(
+    loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = quiet(tmp_path, stall=0.05)
+    loop.probes.register(recorder)
+
+    def refuse(subject: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(watch_thread(), "add", refuse)
+    loop.run_until_complete(nothing())
+    assert named(read(recorder.dump()), "nothing", Kind.BEGIN)
+    assert "stalls of this run of the loop are not recorded: can't start new thread" in caplog.text
 
 
 def test_a_dump_that_fails_leaves_no_part(loop: Any, tmp_path: Path) -> None:
