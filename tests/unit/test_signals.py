@@ -1,6 +1,7 @@
 """Signal handlers that run as callbacks of the loop."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from loopcore.services.signals import Signals
 
 Loop = asyncio.AbstractEventLoop
 
@@ -138,6 +141,43 @@ def test_foreign_wakeup_descriptor_is_left_in_place(loop: Loop) -> None:
         signal.set_wakeup_fd(mine.fileno())
         loop.close()
         assert signal.set_wakeup_fd(-1) == mine.fileno()
+
+
+class Full:
+    """A loop that can watch no further descriptor."""
+
+    def __init__(self, loop: Any) -> None:
+        self.loop, self._readiness = loop, self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loop._readiness, name)
+
+    def set_reader(self, fd: int, runnable: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.loopcore_only
+def test_after_a_handler_that_could_not_be_added_the_next_one_runs(loop: Any) -> None:
+    signals = Signals(Full(loop))  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No space left"):
+        signals.add(signal.SIGUSR1, loop.stop, ())
+    assert signal.set_wakeup_fd(-1) == -1
+    signals._host = loop
+    signals.add(signal.SIGUSR1, loop.stop, ())
+    loop.call_soon(kill, signal.SIGUSR1)
+    loop.run_forever()
+    signals.close()
+
+
+@pytest.mark.loopcore_only
+def test_a_channel_that_cannot_be_made_leaves_no_descriptor(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int, blocking: bool) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "set_blocking", refuse)
+        with pytest.raises(PermissionError):
+            loop.add_signal_handler(signal.SIGUSR1, loop.stop)
 
 
 @pytest.mark.parametrize("method", ["add_signal_handler", "remove_signal_handler"])

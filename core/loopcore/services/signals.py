@@ -61,8 +61,12 @@ class _Channel(Runnable):
         if _HAS_PIPES:
             self.reading, self.writing = os.pipe()
             self._read = functools.partial(os.read, self.reading)
-            os.set_blocking(self.reading, False)
-            os.set_blocking(self.writing, False)
+            try:
+                os.set_blocking(self.reading, False)
+                os.set_blocking(self.writing, False)
+            except BaseException:
+                self.close()
+                raise
         else:
             near, far = self._ends = socket.socketpair()
             self.reading, self.writing = near.fileno(), far.fileno()
@@ -220,7 +224,11 @@ class Signals:
             raise RuntimeError(str(exc)) from exc
         if self._channel is None:
             self._channel = channel
-            self._host._readiness.set_reader(channel.reading, channel)
+            try:
+                self._host._readiness.set_reader(channel.reading, channel)
+            except BaseException:
+                self._close_channel()
+                raise
 
     def _close_channel(self) -> None:
         if self._channel is None:
