@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.ports.operations import Accept, Close, Poll, Read, ReceiveFrom, Write
+from loopcore.ports.operations import Accept, Close, Connect, Poll, Read, ReceiveFrom, Write
 from loopcore.services.forking import AtForkState
 from loopcore.transports import acceptor, driver_pipe
 from tests.transports.recorder import Handled, Recorder, settle
@@ -116,6 +116,27 @@ async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(loo
         accepted(port)[1].close()
         await settle()
         assert (len(made), reports.messages()) == (1, [])
+
+
+# Connecting
+
+
+async def test_connect_that_could_not_begin_is_called_off(loop: Any, port: ScriptedPort) -> None:
+    refusal = OSError(errno.ENOMEM, "no memory")
+
+    def refuse(timeout: float | None) -> Any:
+        del port.wait
+        raise refusal
+
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        port.wait = refuse  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="no memory") as caught:
+            await loop.sock_connect(sock, ("127.0.0.1", 1))
+        assert caught.value is refusal
+        assert port.cancelled == [port.only(Connect)]  # before its descriptor may be that of another socket
+    port.end_cancelled()
+    await settle()
 
 
 # Datagrams

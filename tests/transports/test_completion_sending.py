@@ -9,7 +9,7 @@ import pytest
 
 from loopcore.ports.operations import Receive, Send
 from loopcore.transports.driver_completion import CompletionDriver
-from tests.transports.recorder import Recorder, settle, tcp_pair, unix_pair
+from tests.transports.recorder import Handled, Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import ScriptedPort, connection, content, scripted_fixtures, scripted_loop
 
 port, loop, run = scripted_fixtures()
@@ -178,6 +178,28 @@ async def test_abort_has_the_port_begin_first_what_asyncio_would_have_sent(port:
         transport.abort()
         assert begun == [waits + 1]
         await settle()
+
+
+async def test_abort_calls_off_a_send_that_could_not_begin_and_ends_the_connection(
+    loop: Any, port: ScriptedPort
+) -> None:
+    reports = Handled(loop)
+    refusal = OSError(errno.ENOMEM, "no memory")
+
+    def refuse(timeout: float | None) -> Any:
+        del port.wait
+        raise refusal
+
+    protocol = Recorder()
+    async with connection(port, protocol) as (transport, _):
+        transport.write(b"good-bye")
+        transport._driver.run_flush()
+        port.wait = refuse  # type: ignore[method-assign]
+        transport.abort()
+        assert port.only(Send) in port.cancelled
+        await settle()
+        assert protocol.kinds() == ["made", "lost"]
+        assert [context["exception"] for context in reports.contexts] == [refusal]
 
 
 def test_what_was_written_in_the_last_tick_is_begun_before_the_run_ends() -> None:

@@ -145,11 +145,14 @@ class Completions:
         if self.submitted:
             self.late.extend(self._dequeue(0.0))
 
-    def begin_after_error(self, report: Callable[[dict[str, Any]], object]) -> None:
-        """After an exception has ended a run, note finished Sends: otherwise a write would wait behind one for ever."""
+    def begin_or_report(self, report: Callable[[dict[str, Any]], object]) -> None:
+        """Do as `begin`, but report an error: it must not replace an exception that ended the run, or end an abort.
+
+        After such an exception finished Sends are noted here: otherwise a write would wait behind one for ever.
+        """
         try:
             self.begin()
-        except Exception as exc:  # reported, but must not replace the exception that ended the run
+        except Exception as exc:
             report({"message": "Exception in a tick of the loop", "exception": exc})
 
     def close(self) -> None:

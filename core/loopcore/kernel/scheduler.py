@@ -547,7 +547,7 @@ class Scheduler:
         except BaseException:
             flush_after_error(self)
             if self._completions is not None:
-                self._completions.begin_after_error(self.call_exception_handler)
+                self._completions.begin_or_report(self.call_exception_handler)
             raise
         finally:
             self._stopping = False

@@ -258,7 +258,11 @@ class SockOps:
         self._loop._check_closed()
         fd = self._free_descriptor(sock.fileno())
         call = OperationCall(self._loop, "", completions, Connect(fd, address))
-        completions.begin()  # begun before the task waits, as in asyncio: the tick may skip its poll
+        try:
+            completions.begin()  # begun before the task waits, as in asyncio: the tick may skip its poll
+        except BaseException:
+            call.cancel()  # otherwise the next wait would connect whatever has the descriptor by then
+            raise
         try:
             await call
         except OSError as exc:

@@ -386,7 +386,8 @@ class CompletionDriver(BufferedStreamDriver):
         if self._is_sending:
             self._is_dropped = True
             if self._sending.pending and self._completions.submitted:
-                self._completions.begin()  # asyncio would have offered it to the kernel by now
+                # asyncio would have offered it to the kernel by now.
+                self._completions.begin_or_report(self.scheduler.call_exception_handler)
             self._completions.cancel(self._sending)  # no effect if it has ended
 
     def release(self) -> None:
