@@ -41,19 +41,15 @@ Call = Callable[[Memory, Association, Overlapped, int], Any]
 
 
 def accept(memory: Memory, association: Association, overlapped: Overlapped, bits: int) -> int:
-    while True:
-        try:
-            listener: Any = association.socket
-            accepted = listener._accept()
-        except ConnectionAbortedError:
-            continue  # it was gone before it was accepted; the next one may not be
-        fd: int = accepted[0]
-        try:
-            os.set_blocking(fd, False) if os.name == "posix" else _unblock(fd)
-        except BaseException:
-            socket.close(fd)
-            raise
-        return fd
+    listener: Any = association.socket
+    accepted = listener._accept()
+    fd: int = accepted[0]
+    try:
+        os.set_blocking(fd, False) if os.name == "posix" else _unblock(fd)
+    except BaseException:
+        socket.close(fd)
+        raise
+    return fd
 
 
 def _unblock(fd: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from loopcore.errors import BackendClosedError, BackendUnavailableError, UsageError
 from loopcore.ports.interest import READ, WRITE
-from loopcore.ports.operations import Connect, Poll, Read, Receive, Send, SendTo
+from loopcore.ports.operations import Accept, Connect, Poll, Read, Receive, Send, SendTo
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend, _associations
@@ -253,6 +253,26 @@ def test_unbound_socket_is_connected_where_it_has_no_name_yet(monkeypatch, famil
             client.setblocking(False)
             assert ledger.outcome_of(Connect(client.fileno(), listener.getsockname()[:2])) is None
             assert client.getpeername() == listener.getsockname()
+    finally:
+        port.close()
+
+
+def test_connection_that_was_aborted_ends_its_accept_and_keeps_no_wait(monkeypatch):
+    tries = []
+
+    class Aborting(_associations.Borrowed):
+        def _accept(self):
+            tries.append(self)
+            assert len(tries) < 100
+            raise ConnectionAbortedError(errno.ECONNABORTED, os.strerror(errno.ECONNABORTED))
+
+    monkeypatch.setattr(_associations, "Borrowed", Aborting)
+    port = ProactorBackend(over="select")
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+            listener.setblocking(False)
+            assert Ledger(port).outcome_of(Accept(listener.fileno())).errno == errno.ECONNABORTED
+            assert len(tries) == 1
     finally:
         port.close()
 
