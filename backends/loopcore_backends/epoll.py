@@ -269,7 +269,7 @@ class EpollBackend(DirectPort):
         return not asked.poll(0)
 
     def _replace(self, waker: Waker) -> None:
-        """Start again with a new instance, the only way to remove a ghost."""
+        """Start again with a new instance, the only way to remove a ghost. Raises OSError if not all fits into it."""
         waker.drain()  # earlier wakes ended their waits; left undrained, they would be an edge for the new instance
         try:
             fresh = self._open(waker)
@@ -283,15 +283,20 @@ class EpollBackend(DirectPort):
         if self._is_closed:  # between the check and the assignment
             self._fd = -1
         haunted.close()
+        refusal: OSError | None = None
         for fd in [*self._registered]:  # a finalizer may unregister
             try:
                 fresh.register(fd, self._interests[fd])
                 if fd not in self._registered:
                     self._take_row(fd)
-            except OSError:
-                pass  # closed and not yet unregistered: the old instance would not report it either
+            except OSError as exc:
+                if exc.errno in (errno.ENOMEM, errno.ENOSPC):
+                    refusal = exc
+                # Otherwise it was closed and not yet unregistered: the old instance would not report it either.
         self._ghosts.clear()
         self._doubts.clear()
+        if refusal is not None:
+            raise refusal
 
     def wake(self) -> None:
         # A local reference: it keeps the descriptor alive while another thread closes the backend.

@@ -110,6 +110,42 @@ def test_ghost_is_not_reported_either_while_descriptors_are_short(closing, monke
 
 
 @needs_epoll
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.ENOSPC])
+def test_descriptor_for_which_there_is_no_room_when_a_ghost_is_removed_is_an_error(
+    closing, make_pair, monkeypatch, number
+):
+    without, watched = make_pair(), make_pair()
+    backend, other, _ = haunted(closing)
+    for one, _ in (without, watched):
+        backend.register(one.fileno(), READ)
+    refused, instance = {without[0].fileno()}, select.epoll
+
+    class Full:
+        def __init__(self):
+            self._instance = instance()
+
+        def __getattr__(self, name):
+            return getattr(self._instance, name)
+
+        def register(self, fd, interest):
+            if fd in refused:
+                raise OSError(number, os.strerror(number))
+            self._instance.register(fd, interest)
+
+    other.send(b"x")
+    with monkeypatch.context() as changed:
+        changed.setattr(select, "epoll", Full)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            backend.wait(0.0)
+    watched[1].send(b"x")
+    assert list(backend.wait(None)) == [(watched[0].fileno(), READ)]
+    refused.clear()
+    without[1].send(b"x")
+    backend.modify(without[0].fileno(), READ)
+    assert len(backend.wait(None)) == 2
+
+
+@needs_epoll
 def test_close_while_a_ghost_is_removed_is_not_lost(closing, monkeypatch):
     """Another thread, or a finalizer, may close at any moment of a wait (issue 32)."""
     backend, other, _ = haunted(closing)

@@ -17,6 +17,7 @@ flight holds a file that the program may close.
 docs/adr/0008-readiness-closing-and-reentrant-calls.md
 """
 
+import errno
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
@@ -213,7 +214,8 @@ class Readiness:
         self._backend = backend
 
     def register_all(self) -> None:
-        """Register all entries with a new backend."""
+        """Register all entries with a new backend. Raises OSError, after all, if it has no room for some."""
+        refusal: OSError | None = None
         for fd in [*self._table]:
             entry = self._table.get(fd)
             if entry is None:
@@ -225,8 +227,13 @@ class Readiness:
                 continue
             try:
                 self._backend.register(fd, interest)
-            except OSError:
-                del self._table[fd]  # closed by the program, and not unregistered yet
+            except OSError as exc:
+                del self._table[fd]
+                if exc.errno in (errno.ENOMEM, errno.ENOSPC):
+                    refusal = exc
+                # Otherwise it was closed by the program, and not unregistered yet.
+        if refusal is not None:
+            raise refusal
 
     def lookup(self, fd: int) -> Registration | None:
         """Return the entry of `fd`, or None. This tick's events are not for readers or writers registered in it."""
