@@ -35,7 +35,7 @@ class Sending(Subject):
         return None
 
     def enlist(self, waiter: Waiter) -> bool:
-        return self.queue.room.enlist(waiter)
+        return self.queue.room.enlist(waiter) or self.queue.senders == 0 or self.queue.receivers == 0
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         if self.queue.senders == 0 or self.queue.receivers == 0 or not waiter.granted:
@@ -74,7 +74,7 @@ class Queue(Subject):
         return _PENDING
 
     def enlist(self, waiter: Waiter) -> bool:
-        return self.present.enlist(waiter)
+        return self.present.enlist(waiter) or (not self.values and (self.senders == 0 or self.receivers == 0))
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         if waiter.granted:

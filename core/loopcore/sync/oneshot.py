@@ -43,7 +43,7 @@ class _Answer(Subject):
 
     def enlist(self, waiter: Waiter) -> bool:
         self.crowd.enlist(waiter)
-        return False
+        return self.claim(waiter, None)
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.crowd.withdraw(waiter)

@@ -80,7 +80,7 @@ class Ring(Subject):
         return self.put(argument)
 
     def enlist(self, waiter: Waiter) -> bool:
-        return self.policy != _WAIT or self._room.enlist(waiter)
+        return self.policy != _WAIT or self._room.enlist(waiter) or self.senders == 0
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         if self.policy != _WAIT:
@@ -206,8 +206,9 @@ class Cursor(Subject):
         return _PENDING
 
     def enlist(self, waiter: Waiter) -> bool:
-        self.ring.crowd.enlist(waiter)
-        return False
+        ring = self.ring
+        ring.crowd.enlist(waiter)
+        return not self.is_open or (self._claimer is None and (self.next < ring.tail or ring.senders == 0))
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.withdraw(waiter)

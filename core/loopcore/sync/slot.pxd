@@ -18,5 +18,6 @@ cdef class Slot:
 cdef class View(Subject):
     cdef readonly Slot slot
     cdef public Py_ssize_t seen
+    cdef readonly Py_ssize_t tried
     cdef public bint is_open
     cdef readonly dict claims

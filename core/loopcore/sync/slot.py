@@ -53,12 +53,14 @@ class Slot:
 class View(Subject):
     """A receiver's view of a slot: it waits for a version that it has not seen."""
 
-    __slots__ = ("slot", "seen", "is_open", "claims")
+    __slots__ = ("slot", "seen", "tried", "is_open", "claims")
 
     def __init__(self, slot: Slot) -> None:
         super().__init__(slot.lock)
         self.slot = slot
         self.seen = slot.version
+        self.tried = slot.version
+        """The version that the last attempt looked at."""
         self.is_open = True
         self.claims: dict[Waiter, tuple[int, int, Any]] = {}
         """For waiters with a reserved value: the version seen before, the value's version, and the value."""
@@ -68,6 +70,7 @@ class View(Subject):
         slot = self.slot
         if not self.is_open:
             raise Closed("this receiver was closed")
+        self.tried = slot.version
         if argument is None:
             if self.seen != slot.version:
                 self.seen = slot.version
@@ -80,8 +83,9 @@ class View(Subject):
         return _PENDING
 
     def enlist(self, waiter: Waiter) -> bool:
-        self.slot.crowd.enlist(waiter)
-        return False
+        slot = self.slot
+        slot.crowd.enlist(waiter)
+        return not self.is_open or self.tried != slot.version or slot.senders == 0
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.slot.crowd.withdraw(waiter)

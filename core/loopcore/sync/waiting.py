@@ -114,7 +114,10 @@ class Subject:
         raise NotImplementedError
 
     def enlist(self, waiter: Waiter) -> bool:
-        """Have `waiter` woken when a retry is worthwhile; True if that is now. A second call keeps its place."""
+        """Have `waiter` woken when a retry is worthwhile; True if that is now. A second call keeps its place.
+
+        The state is looked at after the waiter has its place: a finalizer may have used the object since `attempt`.
+        """
         raise NotImplementedError
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
