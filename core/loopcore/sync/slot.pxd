@@ -21,3 +21,5 @@ cdef class View(Subject):
     cdef readonly Py_ssize_t tried
     cdef public bint is_open
     cdef readonly dict claims
+
+    cdef bint is_over(self, object argument) except -1

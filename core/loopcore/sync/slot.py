@@ -60,7 +60,7 @@ class View(Subject):
         self.slot = slot
         self.seen = slot.version
         self.tried = slot.version
-        """The version that the last attempt looked at."""
+        """The version that the last attempt looked at; an older one if a version was given back since."""
         self.is_open = True
         self.claims: dict[Waiter, tuple[int, int, Any]] = {}
         """For waiters with a reserved value: the version seen before, the value's version, and the value."""
@@ -78,20 +78,22 @@ class View(Subject):
         elif argument(slot.value):
             self.seen = slot.version
             return slot.value
-        if slot.senders == 0:
+        if self.is_over(argument):
             raise Closed("the channel was closed, and its last value has been seen")
         return _PENDING
 
     def enlist(self, waiter: Waiter) -> bool:
         slot = self.slot
         slot.crowd.enlist(waiter)
-        return not self.is_open or self.tried != slot.version or slot.senders == 0
+        return not self.is_open or self.tried != slot.version or self.is_over(None)
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.slot.crowd.withdraw(waiter)
         claim = self.claims.pop(waiter, None)
         if claim is None:
             return self.attempt(argument)
+        if self.slot.senders == 0:
+            self.slot.crowd.wake()  # other users of this view waited for what `withdraw` would have given back
         if argument is not None:
             return claim[2]  # the value that met the condition; the newest may not
         self.seen = self.slot.version
@@ -101,7 +103,7 @@ class View(Subject):
         self.slot.crowd.withdraw(waiter)
         claim = self.claims.pop(waiter, None)
         if claim is not None and self.seen == claim[1] != claim[0]:
-            self.seen = claim[0]
+            self.seen = self.tried = claim[0]
             self.slot.crowd.wake()  # other users of this view took the version as seen
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
@@ -112,7 +114,17 @@ class View(Subject):
         if met:
             self.claims[waiter] = (self.seen, slot.version, slot.value)
             self.seen = slot.version
-        return bool(met) or slot.senders == 0
+        return bool(met) or self.is_over(argument)
+
+    def is_over(self, argument: Any) -> bool:
+        """Return whether nothing new will come: the senders are closed, and no claim can be given up."""
+        if self.slot.senders:
+            return False
+        if argument is None:  # a condition does not depend on what was seen
+            for before, version, _ in self.claims.values():
+                if before != version == self.seen:
+                    return False
+        return True
 
     def close(self) -> None:
         """Stop being a receiver."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopcore.sync import Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpmc, oneshot, select, watch
+from loopcore.sync import Closed, Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpmc, oneshot, select, watch
 from tests.unit.sync.conftest import FACTORIES
 from tests.unit.sync.test_channels import cancelled, settle
 
@@ -235,6 +235,36 @@ async def test_what_a_cancelled_select_was_to_have_goes_to_who_shares_the_receiv
     await asyncio.wait([first])
     assert first.cancelled()
     assert await second == (0, value, ())
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_who_shares_a_receiver_of_watch_waits_for_a_reserved_last_value(is_cancelled: bool) -> None:
+    state, view = watch.Channel("")
+    gate, at_end = asyncio.Event(), asyncio.Event()
+    first = asyncio.create_task(select(view.changed(), end_when(gate, at_end)))
+    await settle()
+    state.send("last")
+    await at_end.wait()
+    others = [asyncio.create_task(view.changed())]
+    await settle()
+    state.close()
+    others.append(asyncio.create_task(view.changed()))
+    selecting = asyncio.create_task(select(view.changed(), asyncio.Event().wait()))
+    await settle()
+    assert not any(task.done() for task in (*others, selecting))
+    if is_cancelled:
+        first.cancel()
+        await asyncio.wait([first])
+        await settle()
+        assert others.pop(0).result() == "last"
+    else:
+        gate.set()
+        assert await first == (0, "last", ())
+    for task in (*others, selecting):
+        with pytest.raises(Closed):
+            await task
+    with pytest.raises(Closed):
+        await view.wait_for(lambda value: value == "other")
 
 
 async def test_a_condition_that_was_met_decides() -> None:
