@@ -111,7 +111,11 @@ class Threads:
         except RuntimeError:  # the executor was shut down, but the file must not stay open
             descriptor.close_now()
             return
-        await call
+        try:
+            await call
+        except asyncio.CancelledError:
+            descriptor.close_now()  # a shutdown of the executor may have dropped the call
+            raise
 
     def _call(
         self, used: Descriptor | None, purpose: str, certain: bool, function: Callable[..., Any], *arguments: Any

@@ -218,6 +218,27 @@ def test_a_file_can_be_closed_after_the_executor(thread_loop: Loop, path: Path) 
     thread_loop.run_until_complete(main())
 
 
+def test_a_file_is_closed_although_the_executor_drops_the_call(thread_loop: Loop, path: Path) -> None:
+    busy = threading.Event()
+
+    async def main() -> None:
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        thread_loop.set_default_executor(pool)
+        file = await files.open(path)
+        number = file.fileno()
+        pool.submit(busy.wait)
+        closing = asyncio.create_task(file.close())
+        await asyncio.sleep(0)
+        pool.shutdown(wait=False, cancel_futures=True)
+        busy.set()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert file.closed
+        assert not is_open(number)
+
+    thread_loop.run_until_complete(main())
+
+
 def test_a_dropped_file_is_told_of_and_closed(loop: Loop, path: Path) -> None:
     opened = [loop.run_until_complete(files.open(path)._open())]
     number = opened[0].fileno()
