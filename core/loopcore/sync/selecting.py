@@ -90,7 +90,7 @@ async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
         index = await race.winner()
         await race.dismiss(index)
         return Selected(index, race.take(index), race.also(index))
-    except Exception as error:
+    except BaseException as error:
         race.note_results(error)
         raise
     finally:
@@ -227,7 +227,7 @@ class _Race:
             ]
         )
 
-    def note_results(self, error: Exception) -> None:
+    def note_results(self, error: BaseException) -> None:
         """Add a note to the winner's `error` for each result that is lost because of it."""
         if self._winner >= 0:  # otherwise the error is not the winner's
             for index, result in self.also(self._winner):

@@ -71,6 +71,16 @@ async def test_the_error_of_the_winner_notes_results_that_are_lost() -> None:
     assert len(note) < 120
 
 
+async def test_a_cancelled_winner_notes_results_that_are_lost() -> None:
+    loop = asyncio.get_running_loop()
+    gone, there = loop.create_future(), loop.create_future()
+    gone.cancel()
+    there.set_result("mine")
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await select(gone, there)
+    assert caught.value.__notes__ == ["select(): branch 1 had finished, too, and its result is lost: 'mine'"]
+
+
 async def test_a_future_that_is_there_twice_is_not_reported() -> None:
     failed = asyncio.get_running_loop().create_future()
     failed.set_exception(ValueError("mine"))
