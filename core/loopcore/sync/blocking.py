@@ -70,7 +70,7 @@ def limit_blocking(limit: int) -> None:
     limit = index(limit)
     if limit < 1:
         raise ValueError(f"the limit must be at least 1, not {limit!r}")
-    _permits[asyncio.get_running_loop()] = Permits(limit)
+    _set_limit(asyncio.get_running_loop(), limit)
 
 
 async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -81,7 +81,7 @@ async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P
     loop = asyncio.get_running_loop()
     permits = _permits.get(loop)
     if permits is None:
-        permits = _permits.setdefault(loop, Permits(LIMIT))
+        permits = _set_limit(loop, LIMIT)
     await operate(Admission(new_lock(False), permits))  # not kept: it refers to its loop
     give = permits.give
     bound = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
@@ -98,6 +98,16 @@ async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P
             give()
         raise
     return result
+
+
+def _set_limit(loop: asyncio.AbstractEventLoop, limit: int) -> Permits:
+    """Give `loop` new permits, and forget closed loops: a waiter of one keeps it alive."""
+    for reference in _permits.keyrefs():
+        other = reference()
+        if other is not None and other.is_closed():
+            _permits.pop(other, None)
+    permits = _permits[loop] = Permits(limit)
+    return permits
 
 
 def _post(loop: asyncio.AbstractEventLoop, give: Callable[[], object]) -> None:

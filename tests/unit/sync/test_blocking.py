@@ -5,6 +5,7 @@ import contextvars
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import pytest
@@ -108,6 +109,36 @@ def test_a_loop_that_is_closed_is_not_kept_alive(run: Run) -> None:
         await asyncio.gather(*(spawn_blocking(int) for _ in range(3)))  # so that some have waited
 
     run(main())
+    gc.collect()
+    assert loops[0]() is None
+
+
+def test_a_loop_that_was_closed_while_a_call_waited_is_let_go_by_the_next(
+    run: Run, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+    ready = threading.Event()
+    executor = ThreadPoolExecutor(1)
+
+    async def leave() -> None:
+        loop = asyncio.get_running_loop()
+        loops.append(weakref.ref(loop))
+        loop.set_default_executor(executor)
+        limit_blocking(1)
+        for _ in range(2):
+            asyncio.create_task(spawn_blocking(ready.wait))._log_destroy_pending = False  # type: ignore[attr-defined]
+        await settle()
+
+    async def call() -> None:
+        await spawn_blocking(int)
+
+    loop = loop_factory()
+    loop.run_until_complete(leave())
+    loop.close()
+    ready.set()
+    executor.shutdown()
+    del loop
+    run(call())
     gc.collect()
     assert loops[0]() is None
 
