@@ -9,5 +9,6 @@ cdef class LoopBinding:
     cdef str _place
 
     cpdef object check(self)
+    cpdef object release(self, object function)
     cdef object _meet(self, object loop)
     cdef object _refuse(self, str where)

@@ -10,6 +10,7 @@ from asyncio import AbstractEventLoop, _get_running_loop
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 _running_loop = _get_running_loop
@@ -38,6 +39,17 @@ class LoopBinding:
         loop = _running_loop()
         if loop is not self._loop:
             self._meet(loop)
+
+    def release(self, function: "Callable[[], object]") -> None:
+        """Call `function`, which releases what a closed coroutine held; if the object's loop runs elsewhere, there."""
+        bound = self._loop
+        if bound is not None and bound is not _running_loop() and bound.is_running():
+            try:
+                bound.call_soon_threadsafe(function)
+                return
+            except RuntimeError:  # the loop was closed
+                pass
+        function()
 
     def __enter__(self) -> None:
         self.check()

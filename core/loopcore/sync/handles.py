@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from loopcore.sync.errors import Closed
+from loopcore.sync.waiting import release
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -33,9 +34,12 @@ class Handle:
     def close(self) -> None:
         """Close this handle; closing the last one of an end closes the channel. Idempotent."""
         with self._lock:
-            release, self._release = self._release, None
-            if release is not None:
-                release()
+            self._close()
+
+    def _close(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
     def _check_open(self) -> None:
         if self._release is None:
@@ -50,7 +54,10 @@ class Handle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is GeneratorExit:
+            release(self._lock, self._close)
+        else:
+            self.close()
 
     def __del__(self, _warn: Callable[..., object] = warnings.warn) -> None:
         # Only a warning: this may run in any thread, and a channel without a lock must not be touched from it.

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from loopcore.sync.admission import Admission
-from loopcore.sync.waiting import Permits, new_lock, operate, view
+from loopcore.sync.waiting import Permits, new_lock, operate, release, view
 
 T = TypeVar("T")
 
@@ -77,9 +77,15 @@ class Mutex(Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is GeneratorExit:
+            release(self._turn.lock, self._unlock)
+            return
         with self._turn.lock:
-            held, self._guard = self._guard, None
-            if held is None:
-                raise RuntimeError("the mutex is not locked: use it in `async with`")
-            held._mutex = None
-            self._turn.permits.give()
+            self._unlock()
+
+    def _unlock(self) -> None:
+        held, self._guard = self._guard, None
+        if held is None:
+            raise RuntimeError("the mutex is not locked: use it in `async with`")
+        held._mutex = None
+        self._turn.permits.give()

@@ -19,7 +19,7 @@ Works on every asyncio loop, because it uses only `create_future` and `call_soon
 import warnings
 from asyncio import AbstractEventLoop, Future, _get_running_loop, get_running_loop
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
 from types import TracebackType
@@ -266,6 +266,15 @@ def withdraw(subject: Subject, waiter: Waiter) -> None:
         return
     with lock:
         subject.withdraw(waiter)
+
+
+def release(lock: "RLock | LoopBinding", function: Callable[[], object]) -> None:
+    """Call `function`, which releases what a closed coroutine held, under the lock. Any loop may run, as above."""
+    if isinstance(lock, LoopBinding):
+        cython.cast(LoopBinding, lock).release(function)
+        return
+    with lock:
+        function()
 
 
 def new_lock(threadsafe: bool, what: str = "channel") -> "RLock | LoopBinding":

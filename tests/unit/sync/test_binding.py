@@ -1,6 +1,7 @@
 """What belongs to one loop and is used in another one: an error with both places, at the first wrong use."""
 
 import asyncio
+import gc
 import re
 import sys
 import threading
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.sync import JoinSet, Mutex, block_on, broadcast, mpmc, oneshot, select, watch
+from loopcore.sync import Closed, JoinSet, Mutex, block_on, broadcast, mpmc, oneshot, select, watch
 from tests.unit.sync.conftest import Run
+from tests.unit.sync.test_channels import settle
 
 PATIENCE = 30
 
@@ -91,6 +93,32 @@ def test_a_send_that_would_wake_a_task_in_another_thread_is_refused(run: Run) ->
             sender.try_send(2)
         other.loop.call_soon_threadsafe(sender.try_send, 3)
         assert job.result(PATIENCE) == 3
+
+
+def test_what_a_dropped_task_holds_is_released_whichever_thread_collects_it(run: Run) -> None:
+    mutex = Mutex(0)
+    sender, receiver = mpmc.Channel[int](1)
+
+    async def hold() -> None:
+        async with mutex:
+            with sender:
+                await asyncio.get_running_loop().create_future()
+
+    async def main() -> None:
+        task = asyncio.create_task(hold())
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        await settle()
+        assert mutex.locked()
+        del task
+        collector = threading.Thread(target=gc.collect)
+        collector.start()
+        collector.join()
+        await settle()
+        assert not mutex.locked()
+        with pytest.raises(Closed):
+            receiver.try_recv()
+
+    run(main())
 
 
 async def use_mpmc(ends: Any) -> None:
