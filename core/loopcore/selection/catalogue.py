@@ -114,7 +114,7 @@ class Catalogue:
                 loaded = self._loaded[declaration] = declaration.load()
             except LoopcoreError as exc:  # says already what is missing
                 raise self._import_failure(blame(declaration.label(self._noun), declaration.name, exc)) from exc
-            except Exception as exc:
+            except (Exception, SystemExit) as exc:  # a module may end the process when it is imported
                 raise self._import_failure(
                     f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
                     f"{type(exc).__name__}: {exc}; {_advice(declaration.target, exc)}"
@@ -183,7 +183,7 @@ def _import(target: str) -> object:
     return getattr(import_module(module), attribute)
 
 
-def _advice(target: str, error: Exception) -> str:
+def _advice(target: str, error: BaseException) -> str:
     """Return what to do after `target`, `module:attribute`, could not be imported."""
     module = target.partition(":")[0]
     # A module that fails while it is imported is not left in sys.modules.

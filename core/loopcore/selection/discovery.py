@@ -179,7 +179,7 @@ def describe_backends() -> list[BackendFacts]:
         if row.available:
             try:
                 details = dict(getattr(BACKENDS.load(declarations[0]), "details", dict)())
-            except Exception as exc:
+            except (Exception, SystemExit) as exc:
                 reason = f"details() raised {type(exc).__name__}: {exc}"
         found.append(BackendFacts(row.name, target, reason, details))
     return found
@@ -218,7 +218,7 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
             return target(**arguments)
         except UsageError as exc:
             raise UsageError(blame(who, name, exc)) from exc.__cause__
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise UsageError(f"{who} cannot be created: {type(exc).__name__}: {exc}") from exc
 
     return make
@@ -324,7 +324,7 @@ def _available(declaration: Declaration) -> BackendFactory:
         result = factory.probe()
     except UsageError as exc:
         raise _WrongSettingError(f"backend {declaration.name!r}: {exc}") from exc.__cause__
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise BackendError(f"backend {declaration.name!r} ({declaration}): probe() raised {exc!r}") from exc
     if not isinstance(result, ProbeResult):
         raise BackendError(

@@ -57,7 +57,7 @@ class Entry:
 
     def load(self):
         self.loaded += 1
-        if isinstance(self.target, Exception):
+        if isinstance(self.target, BaseException):
             raise self.target
         return self.target
 

@@ -1,6 +1,7 @@
 """What happens to names that are declared twice, wrongly, or without an installation."""
 
 import functools
+import sys
 from types import ModuleType
 
 import pytest
@@ -49,6 +50,16 @@ def test_entry_point_that_cannot_be_imported_is_unavailable_with_its_cause(insta
     assert "of stranger 1.0" in str(caught.value)
 
 
+def test_entry_point_that_ends_the_process_is_unavailable_and_the_others_are_listed(install):
+    class Leaving(Fake):
+        details = staticmethod(sys.exit)
+
+    install(Entry("gone", SystemExit(0), "stranger"), Entry("leaving", Leaving), Entry("one", Fake))
+    assert "cannot be imported: SystemExit: 0" in refusal(BackendUnavailableError, "gone")
+    assert [(row.name, row.available) for row in list_backends()] == [("gone", False), ("leaving", True), ("one", True)]
+    assert [bool(facts.reason) for facts in discovery.describe_backends()] == [True, True, False]
+
+
 def test_import_is_tried_again_after_a_failure(install):
     (entry,) = install(Entry("one", ImportError("not yet")))
     refusal(BackendUnavailableError, "one")
@@ -81,6 +92,7 @@ def versioned(version):
         (versioned((0, 9)), "version"),
         (versioned("1.0"), "version"),
         (type("Raises", (Fake,), {"probe": lambda: 1 // 0}), "ZeroDivisionError"),
+        (type("Leaves", (Fake,), {"probe": sys.exit}), "SystemExit"),
         (type("Wrong", (Fake,), {"probe": lambda: True}), "not a ProbeResult"),
     ],
 )

@@ -65,6 +65,15 @@ def test_plugin_that_fails_names_its_distribution_and_cause(install):
     assert [(row.name, row.available) for row in rows] == [("broken", True), ("missing", False)]
 
 
+def test_plugin_that_ends_the_process_is_named_and_listed(install):
+    install(Entry("leaving", lambda: sys.exit(4), "p"), Entry("gone", SystemExit(0), "q"), group="loopcore.plugins")
+    with pytest.raises(UsageError, match=r"of p 1\.0.*cannot be created: SystemExit: 4"):
+        load_plugin("leaving")
+    with pytest.raises(UsageError, match=r"of q 1\.0.*cannot be imported: SystemExit: 0"):
+        load_plugin("gone")
+    assert [(row.name, row.available) for row in list_plugins()] == [("gone", False), ("leaving", True)]
+
+
 @pytest.mark.parametrize("value", ["extension:Absent", "extensionn:Plugin", "extension.part:Plugin", "failing:Plugin"])
 def test_entry_point_that_names_something_absent_is_to_be_corrected(
     install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
