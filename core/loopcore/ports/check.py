@@ -20,9 +20,10 @@ COMPLETION_METHODS: Final = ("submit", "cancel", "wait", "wake", "close")
 def check_factory(name: str, factory: object, by: str) -> BackendFactory:
     """Return `factory` if it has what the port requires; for a function, the backend it returns is checked later."""
     wanted = getattr(factory, "backend_api", BACKEND_API)
-    if not (isinstance(wanted, tuple) and wanted[:1] == BACKEND_API[:1] and wanted <= BACKEND_API):
+    is_version = isinstance(wanted, tuple) and [*map(type, wanted)] == [int, int]
+    if not (is_version and wanted[0] == BACKEND_API[0] and wanted <= BACKEND_API):
         raise BackendError(
-            f"backend {name!r} ({by}) is written for version {wanted} of the backend port, but this loopcore has "
+            f"backend {name!r} ({by}) is written for version {wanted!r} of the backend port, but this loopcore has "
             f"version {BACKEND_API}; install versions that fit together"
         )
     if not callable(factory):
