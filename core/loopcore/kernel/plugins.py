@@ -38,6 +38,12 @@ class Plugins:
 
     def add(self, plugin: object, name: str | None) -> str:
         """Add a plugin and return its name. Raises UsageError, and adds nothing, in the cases of `Probes.register`."""
+        if isinstance(plugin, type):
+            label = plugin.__qualname__ if name is None else repr(name)
+            raise UsageError(f"plugin {label} is a class; pass an instance: {plugin.__name__}()")
+        if plugin is None:
+            label = "None is not a plugin" if name is None else f"plugin {name!r} is None"
+            raise UsageError(f"{label}: pass an object with hooks")
         manager = self._manager
         if manager.is_registered(plugin):
             raise UsageError(f"plugin {name or plugin!r} is registered already")

@@ -72,10 +72,6 @@ class Probes:
         return registered
 
     def _register(self, plugin: object, name: str | None) -> str:
-        if isinstance(plugin, type):
-            raise UsageError(f"plugin {plugin.__qualname__} is a class; pass an instance: {plugin.__name__}()")
-        if plugin is None:
-            raise UsageError("None is not a plugin: pass an object with hooks")
         if self._plugins is None:
             from loopcore.kernel.plugins import Plugins
 

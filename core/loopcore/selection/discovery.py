@@ -211,6 +211,8 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
         if options:
             raise UsageError(f"{who} accepts no options: it is an object already, not a class or function")
         return lambda: target
+    if inspect.iscoroutinefunction(target):
+        raise UsageError(f"{who} is a coroutine function, which no loop awaits here; declare a class or a function")
     arguments = convert_options(who, target, options)
 
     def make() -> object:

@@ -10,8 +10,8 @@ import pytest
 
 import loopcore
 from loopcore.errors import UsageError
-from loopcore.selection.discovery import list_plugins, load_plugin, load_plugins
-from tests.unit.selection.fakes import Entry
+from loopcore.selection.discovery import list_plugins, load_plugin, load_plugins, make_plugins_ahead
+from tests.unit.selection.fakes import Entry, Fake
 
 
 class Plugin:
@@ -123,3 +123,20 @@ def test_a_plugin_class_is_refused_with_what_to_write_instead():
         loopcore.new_event_loop(plugins=[Plugin])
     with pytest.raises(UsageError, match="None is not a plugin"):
         loopcore.new_event_loop(plugins=[None])
+
+
+@pytest.mark.parametrize("use", [lambda: loopcore.new_event_loop(Fake()), make_plugins_ahead])
+def test_a_factory_that_makes_no_plugin_is_named(install, monkeypatch, use):
+    async def wait():
+        return Plugin()
+
+    targets = {"nothing": lambda: None, "kind": lambda: Plugin, "wait": wait}
+    install(*(Entry(name, target) for name, target in targets.items()), group="loopcore.plugins")
+    for name, complaint in (
+        ("nothing", "is None: pass an object with hooks"),
+        ("kind", r"is a class; pass an instance: Plugin\(\)"),
+        ("wait", "is a coroutine function, .* declare a class or a function"),
+    ):
+        monkeypatch.setenv("LOOPCORE_PLUGINS", name)
+        with pytest.raises(UsageError, match=f"plugin '{name}' {complaint}$"):
+            use()
