@@ -34,6 +34,18 @@ def check_factory(name: str, factory: object, by: str) -> BackendFactory:
     return _CheckedFactory(name, factory, by)
 
 
+def check_backend(backend: Backend, label: str) -> Backend:
+    """Return `backend`, which `label` names in messages, if it has the members that are not methods."""
+    missing = []
+    if not isinstance(getattr(backend, "name", None), str):
+        missing.append("`name` that is a string")
+    if not isinstance(getattr(backend, "capabilities", None), frozenset | set):
+        missing.append("`capabilities` that are a frozenset")
+    if missing:
+        raise BackendError(f"{label} has no {' and no '.join(missing)}; {_where(backend)} describes them")
+    return backend
+
+
 class _CheckedFactory:
     """A factory that is not a class: each backend it makes is checked then. Without `probe` it counts as available."""
 
@@ -50,12 +62,15 @@ class _CheckedFactory:
 
 
 def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
-    completes = is_completion_backend(owner)
-    methods = (*more, *(COMPLETION_METHODS if completes else READINESS_METHODS))
+    methods = (*more, *(COMPLETION_METHODS if is_completion_backend(owner) else READINESS_METHODS))
     missing = [method for method in methods if not callable(getattr(owner, method, None))]
     kind, own = (owner, {}) if inspect.isclass(owner) else (type(owner), getattr(owner, "__dict__", {}))
     if "wait" not in own and getattr(kind, "wait", None) is DirectPort.wait:
         missing.append("wait")  # only DirectPort's, which raises NotImplementedError
     if missing:
-        where = "loopcore.ports.completion" if completes else "loopcore.ports.readiness"
-        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} describes them")
+        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {_where(owner)} describes them")
+
+
+def _where(owner: object) -> str:
+    """Return the module that describes the port of `owner`."""
+    return "loopcore.ports.completion" if is_completion_backend(owner) else "loopcore.ports.readiness"

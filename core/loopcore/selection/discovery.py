@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
-from loopcore.ports.check import check_factory
+from loopcore.ports.check import check_backend, check_factory
 from loopcore.ports.completion import Backend
 from loopcore.ports.readiness import BackendFactory, ProbeResult
 from loopcore.selection.catalogue import AUTO, Catalogue, Declaration, blame, path_of
@@ -54,10 +54,10 @@ class Choice(NamedTuple):
         """Return a new backend. An exception from its constructor gets a note that names the backend."""
         try:
             backend: Backend = self.factory()
-            return backend
         except Exception as exc:
             exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was being created")
             raise
+        return backend if self.own else check_backend(backend, f"backend {self.name!r} ({self.declared_by})")
 
 
 class Extension(NamedTuple):
@@ -144,11 +144,12 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
 def take_backend(backend: Any) -> tuple[Backend, Callable[[], Backend]]:
     """Return `backend`, or the backend that it names as for `choose_backend`, and a factory of more like it.
 
-    Raises UsageError if it is neither a backend nor names one, and the errors of `choose_backend`.
+    Raises UsageError if it is neither a backend nor names one, BackendError if it lacks a name or capabilities, and the
+    errors of `choose_backend`.
     """
     is_one = backend is not None and not isinstance(backend, str | type)
     if is_one and all(hasattr(backend, each) for each in ("wait", "wake", "close")):
-        return backend, type(backend)
+        return check_backend(backend, f"backend {backend!r}"), type(backend)
     choice = BACKENDS.choices.get(_wish(backend, None))
     if choice is not None and choice.own:  # what a probe of ours detects, the constructor detects as well
         try:

@@ -121,6 +121,27 @@ def test_function_as_factory_is_checked_when_it_makes_the_backend(install):
         choose_backend("bad").factory()
 
 
+@pytest.mark.parametrize("lacking", ["name", "capabilities"])
+@pytest.mark.parametrize("value", ["absent", None, 7, ["flat_cost"]])
+def test_backend_without_a_name_or_capabilities_is_refused_when_it_is_made(install, lacking, value):
+    kind = type("Lacking", (Fake,), {lacking: property(lambda self: self.absent) if value == "absent" else value})
+    install(Entry("one", kind, "stranger"), Entry("two", lambda: kind(), "stranger"))
+    for name in ("one", "two"):
+        with pytest.raises(BackendError, match=rf"^backend '{name}' \(.* of stranger 1\.0\) has no `{lacking}` that"):
+            EventLoop(name)
+    with pytest.raises(BackendError, match=f"^backend <.*Lacking.*> has no `{lacking}` that"):
+        EventLoop(kind())
+
+
+def test_name_and_capabilities_may_be_set_when_the_backend_is_made(install):
+    def be_named(self):
+        self.name, self.capabilities = "one", frozenset()
+
+    methods = {name: member for name, member in vars(Fake).items() if callable(getattr(Fake, name))}
+    install(Entry("one", type("Named", (), {**methods, "__init__": be_named})))
+    EventLoop("one").close()
+
+
 def test_wait_of_an_instance_is_a_wait(install):
     def make():
         made = type("Waitless", (DirectPort, Fake), {})()
