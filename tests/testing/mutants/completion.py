@@ -310,6 +310,36 @@ class ConnectLies(ProactorBackend):
         return [(op, None if op.code == CONNECT else result, more) for op, result, more in super().wait(timeout)]
 
 
+class CompletionsAreLists(ProactorBackend):
+    """A completion is a list, which compiled code does not take for a tuple."""
+
+    breaks = "shape"
+
+    def wait(self, timeout: float | None) -> Sequence[Any]:
+        return [[*each] for each in super().wait(timeout)]
+
+
+class MoreIsANumber(ProactorBackend):
+    """`more` is 1 or 0."""
+
+    breaks = "shape"
+
+    def wait(self, timeout: float | None) -> Sequence[Any]:
+        return [(operation, result, int(more)) for operation, result, more in super().wait(timeout)]
+
+
+class CollectsCompletions(ProactorBackend):
+    """A wait that has found completions sleeps for 120 ms, to report more of them at once."""
+
+    breaks = "timeouts"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        if told:
+            time.sleep(0.12)
+        return told
+
+
 class EarlyCompletionTimeout(ProactorBackend):
     """A wait ends a little early, and the loop spins until the deadline."""
 

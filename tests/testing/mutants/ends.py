@@ -145,3 +145,12 @@ class ProbeLeaves(PollBackend):
     def probe(cls) -> ProbeResult:
         cls.tried.append(socket.socket())
         return ProbeResult(True)
+
+
+class EventsAreGenerated(PollBackend):
+    """`wait` returns a generator, which a caller can read once."""
+
+    breaks = "shape"
+
+    def wait(self, timeout: float | None) -> Any:
+        return (event for event in super().wait(timeout))

@@ -140,6 +140,27 @@ class EarlyTimeout(PollBackend):
         return super().wait(None if timeout is None else math.floor(min(timeout, 1e6) * 1000.0) / 1000.0)
 
 
+class LateTimeout(PollBackend):
+    """Timeouts are rounded up to the tick of a coarse clock, 120 ms."""
+
+    breaks = "timeouts"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        return super().wait(None if timeout is None else math.ceil(min(timeout, 1e6) / 0.12) * 0.12)
+
+
+class CollectsEvents(PollBackend):
+    """A wait that has found events sleeps for 120 ms, to report more of them at once."""
+
+    breaks = "timeouts"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        events = super().wait(timeout)
+        if events:
+            time.sleep(0.12)
+        return events
+
+
 class ZeroBlocks(PollBackend):
     """A timeout of 0.0 is treated as None: `timeout or None`."""
 

@@ -3,21 +3,25 @@
 import gc
 import inspect
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from loopcore.ports.check import COMPLETION_METHODS, READINESS_METHODS
 from loopcore.ports.completion import Backend, is_completion_backend
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Receive
 from loopcore.ports.readiness import BACKEND_API, Capability, ProbeResult
 from loopcore.testing.conformance.base import Level
-from loopcore.testing.conformance.surroundings import open_files
+from loopcore.testing.conformance.surroundings import PATIENCE, Pair, open_files
 
 ARGUMENTS = {"register": 2, "modify": 2, "unregister": 1, "wait": 1, "submit": 1, "cancel": 1}
 """How many arguments core passes to each method; 0 if it is not listed."""
 
 
 class Shape(Level):
-    """Name, capabilities, version, methods, and a probe without side effects."""
+    """Name, capabilities, version, methods, what `wait` returns, and a probe without side effects."""
 
     def test_backend_has_a_name_and_capabilities(self, port: Backend) -> None:
         assert isinstance(port.name, str)
@@ -44,6 +48,24 @@ class Shape(Level):
             except ValueError:  # a compiled method without a signature
                 continue
             signature.bind(*arguments)
+
+    def test_wait_returns_tuples(self, port: Any, pair: Pair) -> None:
+        if is_completion_backend(port):
+            port.submit(Receive(pair[0].fileno(), 100))
+        else:
+            port.register(pair[0].fileno(), READ)
+        assert isinstance(port.wait(0.0), Sequence)
+        pair[1].send(b"x")
+        told = port.wait(PATIENCE)
+        assert isinstance(told, Sequence)
+        assert [type(each) for each in told] == [tuple]
+        if is_completion_backend(port):
+            _, _, more = told[0]
+            assert type(more) is bool
+        else:
+            fd, ready = told[0]
+            assert isinstance(fd, int)
+            assert isinstance(ready, int)
 
     def test_probe_says_that_it_runs_here(self) -> None:
         assert self.factory().probe() == ProbeResult(True)

@@ -33,6 +33,9 @@ OnAlarm: TypeAlias = Callable[..., None]
 PATIENCE: Final = float(read("LOOPCORE_PATIENCE") or "30")
 """Seconds waited in full only when a test fails: the limit of a wait that another event should end."""
 
+SOON: Final = max(0.1, PATIENCE / 300)
+"""Seconds within which a wait ends after its timeout, or after what ends it, unless the machine is busy."""
+
 AGAIN: Final = 0.1
 """Seconds until an unhandled alarm is sent again."""
 
@@ -106,6 +109,25 @@ def elapsed(backend: Backend, timeout: float | None) -> float:
     start = monotonic()
     backend.wait(timeout)
     return round(monotonic() - start, 9)  # the difference of two readings in milliseconds ends in noise
+
+
+def latency(wait: Callable[[float], object], end: Callable[[], object]) -> float:
+    """Wait while another thread calls `end`; return how many seconds after that the wait ends."""
+    began: list[float] = []
+
+    def end_it() -> None:
+        began.append(monotonic())
+        end()
+
+    with beside(end_it):
+        wait(PATIENCE)
+        ended = monotonic()
+    return ended - began[0]
+
+
+def is_soon(measure: Callable[[], float]) -> bool:
+    """Return whether a time is short at least once in ten: a busy machine makes some long, a slow backend all."""
+    return any(measure() < SOON for _ in range(10))
 
 
 def closed_number() -> int:

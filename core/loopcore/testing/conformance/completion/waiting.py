@@ -12,7 +12,7 @@ from loopcore.ports.interest import READ
 from loopcore.ports.operations import Poll, Receive, Send
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
-from loopcore.testing.conformance.surroundings import PATIENCE, Pair, PairMaker
+from loopcore.testing.conformance.surroundings import PATIENCE, Pair, PairMaker, is_soon, latency
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -32,6 +32,23 @@ def lasts(port: CompletionBackend, timeout: float) -> float:
 
 class CompletionWaits(Level):
     """How long a wait lasts, and what ends it: completions, wakes, time."""
+
+    def test_wait_ends_soon_after_its_timeout(self, port: CompletionBackend, ledger: Ledger, pair: Pair) -> None:
+        ledger.submit(Receive(pair[0].fileno(), 100))
+        assert is_soon(lambda: lasts(port, 0.01))
+
+    def test_completion_ends_a_wait_soon(self, ledger: Ledger, pair: Pair) -> None:
+        receiving = Receive(pair[0].fileno(), 100)
+
+        def latency_of_a_completion() -> float:
+            if receiving not in ledger.in_flight:
+                ledger.submit(receiving)
+            return latency(ledger.wait, lambda: pair[1].send(b"x"))
+
+        assert is_soon(latency_of_a_completion)
+
+    def test_wake_ends_a_wait_soon(self, port: CompletionBackend) -> None:
+        assert is_soon(lambda: latency(port.wait, port.wake))
 
     @pytest.mark.parametrize("timeout", [1e-9, 0.0001, 0.00099, 0.001, 0.0105])
     def test_wait_never_ends_before_its_timeout(self, port: CompletionBackend, timeout: float) -> None:

@@ -1,7 +1,7 @@
 """How long a wait lasts, and what ends it: wakes, signals, time.
 
-No test here measures speed. A wait that nothing ends lasts at least its timeout, so a shorter one
-was ended by something; PATIENCE is a timeout that is waited in full only when a test fails.
+A wait that nothing ends lasts at least its timeout, so a shorter one was ended by something; PATIENCE is a timeout that
+is waited in full only when a test fails. No test here measures speed, except that one wait of ten has to end SOON.
 """
 
 import threading
@@ -13,11 +13,28 @@ import pytest
 from loopcore.ports.interest import READ, WRITE
 from loopcore.ports.readiness import ReadinessBackend
 from loopcore.testing.conformance.base import Level
-from loopcore.testing.conformance.surroundings import PATIENCE, Elapsed, OnAlarm, Pair, PairMaker
+from loopcore.testing.conformance.surroundings import PATIENCE, Elapsed, OnAlarm, Pair, PairMaker, is_soon, latency
 
 
 class ReadinessWaits(Level):
     """How long a wait lasts, and what ends it: wakes, signals, time."""
+
+    def test_wait_ends_soon_after_its_timeout(self, port: ReadinessBackend, pair: Pair, elapsed: Elapsed) -> None:
+        port.register(pair[0].fileno(), READ)
+        assert is_soon(lambda: elapsed(port, 0.01))
+
+    def test_event_ends_a_wait_soon(self, port: ReadinessBackend, pair: Pair) -> None:
+        port.register(pair[0].fileno(), READ)
+
+        def latency_of_an_event() -> float:
+            lasted = latency(port.wait, lambda: pair[1].send(b"x"))
+            pair[0].recv(1)
+            return lasted
+
+        assert is_soon(latency_of_an_event)
+
+    def test_wake_ends_a_wait_soon(self, port: ReadinessBackend) -> None:
+        assert is_soon(lambda: latency(port.wait, port.wake))
 
     @pytest.mark.parametrize("timeout", [1e-9, 1e-6, 0.0001, 0.00099, 0.001, 0.0010001, 0.0105, 0.05])
     def test_wait_never_ends_before_its_timeout(self, port: ReadinessBackend, elapsed: Elapsed, timeout: float) -> None:
