@@ -1,6 +1,8 @@
 """Registering plugins: order, subsets of arguments, mistakes, failures, and leaving at run time."""
 
+import asyncio
 import logging
+import socket
 from typing import Any
 
 import pytest
@@ -209,6 +211,67 @@ def test_a_plugin_that_exits_ends_the_run_and_loses_nothing(reactor: Scheduler, 
     reactor.probes.unregister(leaving)
     reactor.tick()
     assert log == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("schedule", ["call_soon", "call_soon_threadsafe", "next_tick", "call_immediate"])
+def test_a_callback_is_not_lost_if_the_hook_before_it_exits(
+    reactor: Scheduler, log: list[Any], schedule: str, error: type[BaseException]
+) -> None:
+    class Exit:
+        @hookimpl
+        def loopcore_handle_begin(self, loop: Any) -> None:
+            loop.probes.unregister(self)
+            raise error
+
+    reactor.probes.register(Exit())
+    getattr(reactor, schedule)(log.append, schedule)
+    with pytest.raises(error):
+        reactor.tick()
+    reactor.tick()
+    assert log == [schedule]
+
+
+@pytest.mark.loopcore_only
+def test_a_task_goes_on_if_the_hook_before_a_step_exits(loop: Any) -> None:
+    class Exit:
+        @hookimpl
+        def loopcore_task_step_begin(self, loop: Any) -> None:
+            loop.probes.unregister(self)
+            raise SystemExit
+
+    async def work() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    loop.probes.register(Exit())
+    task = loop.create_task(work())
+    with pytest.raises(SystemExit):
+        loop.run_until_complete(task)
+    assert loop.run_until_complete(asyncio.wait_for(task, 30)) == "done"
+
+
+@pytest.mark.loopcore_only
+def test_a_reader_runs_once_if_the_hook_before_it_exits(loop: Any) -> None:
+    class Exit:
+        @hookimpl
+        def loopcore_handle_begin(self, loop: Any) -> None:
+            loop.probes.unregister(self)
+            raise SystemExit
+
+    received: list[bytes] = []
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        loop.add_reader(near, lambda: received.append(near.recv(9)))
+        far.send(b"x")
+        loop.probes.register(Exit())
+        with pytest.raises(SystemExit):
+            loop.run_forever()
+        loop.call_later(0.01, loop.stop)
+        loop.run_forever()
+        loop.remove_reader(near)
+    assert received == [b"x"]
 
 
 def test_a_plugin_may_come_and_go_while_the_loop_runs(reactor: Scheduler, log: list[Any]) -> None:

@@ -253,6 +253,10 @@ class Readiness:
                 return fd
         return None
 
+    def runs(self, runnable: Runnable) -> bool:
+        """Return whether `runnable` is a reader or a writer. Linear search."""
+        return any(entry.reader is runnable or entry.writer is runnable for entry in [*self._table.values()])
+
     def watched(self) -> list[int]:
         """Return the descriptors that have a reader or a writer."""
         entries = [(fd, self._table.get(fd)) for fd in [*self._table]]
