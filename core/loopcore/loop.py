@@ -138,7 +138,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         except BaseException:
             self._close_scheduler()
             raise
-        self.probes.cold("loopcore_loop_created", loop=self, backend=taken)
+        try:
+            self.probes.cold("loopcore_loop_created", loop=self, backend=taken)
+        except BaseException:
+            EventLoop.close(self)
+            raise
 
     _transports = part(table_of_transports)
     _executors = part(executors_of)
@@ -224,12 +228,14 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             return
         if self.get_debug():
             logger.debug("Close %r", self)
-        self.probes.cold("loopcore_loop_closing", loop=self)
         try:
-            close_parts(self)
+            self.probes.cold("loopcore_loop_closing", loop=self)
         finally:
-            self._close_scheduler()
-            drop_parts(self)
+            try:
+                close_parts(self)
+            finally:
+                self._close_scheduler()
+                drop_parts(self)
 
     async def shutdown_asyncgens(self) -> None:
         await self._asyncgens.shutdown()

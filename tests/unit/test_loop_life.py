@@ -9,6 +9,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -254,6 +255,36 @@ def test_loop_that_could_not_be_made_leaves_nothing(loopcore_factory: Factory, b
         with pytest.raises(UsageError):
             loopcore.new_event_loop(backend_name, plugins=[NoPlugin()])
         gc.collect()
+
+
+def test_loop_that_a_plugin_ends_while_it_is_made_is_closed(loopcore_factory: Factory, backend_name: str) -> None:
+    made: list[Any] = []
+
+    class Exit:
+        @loopcore.hookimpl
+        def loopcore_loop_created(self, loop: Any) -> None:
+            made.append(loop)
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        loopcore.new_event_loop(backend_name, plugins=[Exit()])
+    assert made[0].is_closed()
+
+
+def test_loop_is_closed_if_a_plugin_exits_meanwhile(loopcore_factory: Factory, backend_name: str) -> None:
+    class Exit:
+        @loopcore.hookimpl
+        def loopcore_loop_closing(self) -> None:
+            raise SystemExit
+
+    loop = loopcore.new_event_loop(backend_name, plugins=[Exit()])
+    executor = ThreadPoolExecutor()
+    loop.set_default_executor(executor)
+    with pytest.raises(SystemExit):
+        loop.close()
+    assert loop.is_closed()
+    with pytest.raises(RuntimeError):
+        executor.submit(int)  # its parts are closed as well
 
 
 @pytest.mark.loopcore_only
