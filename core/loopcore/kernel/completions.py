@@ -161,12 +161,14 @@ class Completions:
         self.polls.clear()
         late = [*(self.handed or ()), *self.late]
         self.handed, self.late = None, []
-        for operation, result, more in late:
-            operation.pending = more
-            _drop(operation, result)
-        for operation in self.backend.close():
-            operation.pending = False
-            _drop(operation, _UNFINISHED)
+        try:
+            for operation, result, more in late:
+                operation.pending = more
+                _drop(operation, result)
+        finally:
+            for operation in self.backend.close():
+                operation.pending = False
+                _drop(operation, _UNFINISHED)
 
 
 def _drop(operation: Operation, result: object) -> None:

@@ -281,6 +281,16 @@ def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Scheduler, p
         assert other.recv(1) == b""
 
 
+def test_port_is_closed_although_a_waiting_completion_is_none(reactor: Scheduler, port: ScriptedPort) -> None:
+    operation = receive(reactor, [])
+    reactor._completions.submit(operation)
+    reactor._completions.late.append((None, b"", False))  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        reactor._close_scheduler()
+    assert port.in_flight == []
+    assert not operation.pending
+
+
 def test_cancel_after_close_does_nothing(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     reactor._completions.submit(operation)
