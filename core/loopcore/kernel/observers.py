@@ -45,10 +45,10 @@ class Observers:
             if observer is None:
                 try:
                     observer = _checked(make(loop))
-                except UsageError:
+                except (SystemExit, KeyboardInterrupt, UsageError):
                     self._probes.unregister(plugin)
                     raise
-                except Exception:
+                except BaseException:
                     self._probes.remove_failed("loopcore_make_observer", plugin)
             if observer is not None:
                 made.append((plugin, observer))

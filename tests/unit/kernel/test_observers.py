@@ -136,6 +136,30 @@ def test_a_plugin_that_makes_anything_else_is_refused(loop: Any) -> None:
     assert loop.probes.plugins() == []
 
 
+def test_a_plugin_whose_observer_cannot_be_made_is_removed(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    class Cancelled:
+        @loopcore.hookimpl
+        def loopcore_make_observer(self) -> Any:
+            raise asyncio.CancelledError
+
+    loop.probes.register(Cancelled())
+    assert loop.probes.failures == {"Cancelled": 1}
+    assert "loopcore_make_observer" in caplog.text
+    loop.probes.register(Notes())
+    assert [name for name, _ in loop.probes.plugins()] == ["Notes"]
+
+
+def test_a_plugin_that_exits_while_its_observer_is_made_is_removed(loop: Any) -> None:
+    class Exit:
+        @loopcore.hookimpl
+        def loopcore_make_observer(self) -> Any:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        loop.probes.register(Exit())
+    assert loop.probes.plugins() == []
+
+
 def test_without_observers_the_loop_runs_what_it_ran_before(loop: Any) -> None:
     before = type(loop._runner) if hasattr(loop, "_runner") else None  # compiled, it cannot be seen
     notes = Notes()
