@@ -26,6 +26,8 @@ cdef class Completions:
         completion=tuple, operation=Operation, target=Runnable, wanted=list, noted=list, position=Py_ssize_t
     )
     cdef list _noted(self, list completions)
+    @cython.locals(broken=list)
+    cpdef object keep(self, list completions, object error)
     cpdef object begin(self)
     @cython.locals(operation=Operation)
     cpdef object close(self)

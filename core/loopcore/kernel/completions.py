@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from loopcore.errors import BackendError
 from loopcore.ports.completion import Completion, CompletionBackend
 from loopcore.ports.interest import ERROR, READ, WRITE
 from loopcore.ports.operations import ACCEPT, CLOSE, OPEN, SEND, Operation, Poll
@@ -124,17 +125,32 @@ class Completions:
                 if wanted is not None:
                     wanted.append(completion)
                 position += 1
-        except BaseException:
+        except BaseException as exc:
             # Interpreted, a signal handler may raise anywhere. Unlike readiness, a completion is reported only once:
             # those that were not noted get a turn.
             noted = completions[:position] if wanted is None else wanted
             rest = completions[position:]
             if noted and rest and rest[0] is noted[len(noted) - 1]:
                 rest = rest[1:]
-            self.late.extend(noted)
-            self.late.extend(rest)
+            self.keep([*noted, *rest], exc)
             raise
         return completions if wanted is None else wanted
+
+    def keep(self, completions: list[Completion], error: BaseException) -> None:
+        """Keep completions whose turn did not come because of `error` for the next tick.
+
+        Raises BackendError if one of them is no completion: it is dropped, or every tick would fail in the same way.
+        """
+        if isinstance(error, MemoryError) or not isinstance(error, Exception):
+            self.late.extend(completions)
+            return
+        self.late.extend([each for each in completions if _is_completion(each)])
+        broken = [each for each in completions if not _is_completion(each)]
+        if broken:
+            raise BackendError(
+                f"backend {getattr(self.backend, 'name', self.backend)!r} returned a malformed completion from its "
+                f"wait: {broken[0]!r} is not a tuple (operation, result, more)"
+            ) from error
 
     def begin(self) -> None:
         """Make the port begin the submitted operations, without waiting for completions.
@@ -169,6 +185,10 @@ class Completions:
             for operation in self.backend.close():
                 operation.pending = False
                 _drop(operation, _UNFINISHED)
+
+
+def _is_completion(reported: Any) -> bool:
+    return type(reported) is tuple and len(reported) == 3 and isinstance(reported[0], Operation)
 
 
 def _drop(operation: Operation, result: object) -> None:

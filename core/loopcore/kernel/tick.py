@@ -40,6 +40,7 @@ _RECEIVE_BUDGET, _NO_BUDGET = RECEIVE_BUDGET, 1 << 62
 _READABLE, _WRITABLE = READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 _IDLE, _PREPARE, _CHECK = phases.IDLE, phases.PREPARE, phases.CHECK
 _PHASE, _FLUSH = sources.PHASE, sources.FLUSH
+_UNPACKING = frozenset({"run_io", "run_ready", "defer_events"})  # the functions that take events apart
 
 
 # Idle, prepare, poll
@@ -208,6 +209,18 @@ def defer_events(loop: "Scheduler", events: list[tuple[Any, ...]], position: int
     return count
 
 
+def is_no_event(error: BaseException) -> bool:
+    """Return whether `error` comes from the io phase itself, which was given something other than (fd, bits)."""
+    # Found here, so that the phase does not pay for it: what a callback raises has the callback's frames.
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None or not isinstance(error, (TypeError, ValueError, OverflowError)):
+        return False
+    frame = place.tb_frame  # compiled, the name of a function is dotted
+    return frame.f_globals.get("__name__") == __name__ and frame.f_code.co_name.rpartition(".")[2] in _UNPACKING
+
+
 def run_completions(loop: "Scheduler", events: list[tuple[Any, ...]]) -> int:
     """Dispatch the completions of the wait."""
     tick = loop._readiness.tick
@@ -220,9 +233,9 @@ def run_completions(loop: "Scheduler", events: list[tuple[Any, ...]]) -> int:
             count += run_completion(loop, operation, result, more, tick)
             if loop._unflushed > loop.flush_limit:
                 flush_early(loop)
-    except BaseException:
+    except BaseException as exc:
         # Unlike readiness, a completion is reported only once.
-        loop._completions.late.extend(events[position:])
+        loop._completions.keep(events[position:], exc)
         raise
     return count
 

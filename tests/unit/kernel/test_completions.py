@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.errors import BackendError
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import POLL_SKIP_TICKS
 from loopcore.kernel.scheduler import Scheduler
@@ -211,6 +212,42 @@ def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(
     reactor.call_soon(int)
     reactor.tick()
     assert log == [b"outer", b"inner"]
+
+
+class Careless(ScriptedPort):
+    """Returns `given`, whatever it is."""
+
+    given: Any = ()
+
+    def wait(self, timeout: float | None) -> Any:
+        given, self.given = self.given, ()
+        return given
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda operation: None,
+        lambda operation: (),
+        lambda operation: (None, b"", False),
+        lambda operation: (operation, b""),
+        lambda operation: (operation, b"", False, 1),
+    ],
+)
+def test_what_is_no_completion_ends_the_run_once(broken: Callable[[Any], Any]) -> None:
+    port = Careless()
+    reactor = Scheduler(port, clock=VirtualClock())
+    log: list[Any] = []
+    bad, good = receive(reactor, log), receive(reactor, log)
+    reactor._completions.submit(bad)
+    reactor._completions.submit(good)
+    port.given = [broken(bad), (good, b"good", False)]
+    with pytest.raises(BackendError, match=r"^backend 'scripted' returned a malformed completion"):
+        reactor.tick()
+    assert log == []
+    reactor._completions.submitted = True
+    reactor.tick()
+    assert log == [b"good"]
 
 
 def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(
