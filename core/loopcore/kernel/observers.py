@@ -4,6 +4,7 @@ The observers of a loop are those that its plugins have made (`loopcore_make_obs
 loop test `wants` before they describe an event, so that an event that no observer wants costs nothing else.
 """
 
+import inspect
 from typing import TYPE_CHECKING
 
 from loopcore.errors import UsageError
@@ -88,8 +89,12 @@ class Observers:
             if observer.wants & event:
                 self._tell(observer, event, what, number)
 
+    @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _tell(self, observer: Observer, event: int, what: "Runnable | None", number: int) -> None:
-        observer.tell(event, what, number)
+        try:
+            observer.tell(event, what, number)
+        except BaseException as exc:  # compiled, the call cannot raise, and Cython leaves this out
+            observer.failure = exc
         if observer.failure is not None:
             self._remove(observer)
 
@@ -109,8 +114,15 @@ class Observers:
 
 
 def _checked(made: object) -> Observer | None:
-    if isinstance(made, Observer) and not getattr(made, "wants", 0):
+    if made is None:
+        return None
+    if not isinstance(made, Observer):
+        raise UsageError(f"loopcore_make_observer returned {made!r}, not a loopcore.hooks.observer.Observer")
+    wants: object = getattr(made, "wants", 0)
+    if not wants:
         raise UsageError(f"{made!r} wants no events: call Observer.__init__, with the events or without")
-    if made is None or isinstance(made, Observer):
-        return made
-    raise UsageError(f"loopcore_make_observer returned {made!r}, not a loopcore.hooks.observer.Observer")
+    if not isinstance(wants, int):
+        raise UsageError(f"{made!r} wants {wants!r}: combine events of loopcore.hooks.observer with |")
+    if inspect.iscoroutinefunction(made.note):
+        raise UsageError(f"the note of {made!r} would never run: it has an `async`")
+    return made

@@ -1,6 +1,7 @@
 """Observers: the events that are reported to them, their order, and that observers come and go."""
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
@@ -123,6 +124,44 @@ def test_an_observer_that_raises_is_removed_and_the_loop_goes_on(loop: Any, capl
     assert ran == [1]
     assert loop.probes.failures == {"broken": 1}
     assert "taken out of the loop" in caplog.text
+
+
+def test_an_observer_whose_tell_raises_is_removed_as_well(loop: Any) -> None:
+    class Broken(Notes):
+        def tell(self, event: int, what: Any, number: int) -> None:
+            raise ZeroDivisionError
+
+        def note(self, event: int, what: Any, number: int) -> None:
+            self.tell(event, what, number)
+
+    loop.probes.register(Broken(), "broken")
+    run(loop)
+    assert loop.probes.failures == {"broken": 1}
+
+
+def test_an_observer_that_wants_no_number_is_not_used(loop: Any) -> None:
+    class Mistaken(Observer):
+        def __init__(self) -> None:
+            super().__init__("all")  # type: ignore[arg-type]
+
+    class Maker:
+        @loopcore.hookimpl
+        def loopcore_make_observer(self) -> Any:
+            return Mistaken()
+
+    with contextlib.suppress(UsageError):  # compiled, Observer.__init__ raises TypeError, and the plugin is removed
+        loop.probes.register(Maker())
+    assert loop.probes.plugins() == []
+
+
+def test_an_observer_that_notes_in_a_coroutine_is_refused(loop: Any) -> None:
+    class Mistaken(Notes):
+        async def note(self, event: int, what: Any, number: int) -> None:  # type: ignore[override]
+            raise AssertionError("never runs")
+
+    with pytest.raises(UsageError, match="`async`"):
+        loop.probes.register(Mistaken())
+    assert loop.probes.plugins() == []
 
 
 def test_a_plugin_that_makes_anything_else_is_refused(loop: Any) -> None:
