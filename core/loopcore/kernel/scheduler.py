@@ -59,7 +59,6 @@ if cython.compiled:
         begin_tick,
         defer_timers,
         flush_after_error,
-        is_no_event,
         run_closing,
         run_flushes,
         run_phase_callbacks,
@@ -73,7 +72,6 @@ else:
         begin_tick,
         defer_timers,
         flush_after_error,
-        is_no_event,
         run_closing,
         run_flushes,
         run_phase_callbacks,
@@ -549,7 +547,7 @@ class Scheduler:
                 self._completions.begin()
         except BaseException as exc:
             if self._waiting and isinstance(exc, Exception) and not isinstance(exc, LoopcoreError):
-                exc.add_note(f"raised in the wait of backend {self._backend_name()!r}")
+                exc.add_note(f"raised in the wait of backend {getattr(self.backend, 'name', self.backend)!r}")
             flush_after_error(self)
             if self._completions is not None:
                 self._completions.begin_or_report(self.call_exception_handler)
@@ -562,9 +560,6 @@ class Scheduler:
             if self._sampler is not None:
                 self._sampler.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)
-
-    def _backend_name(self) -> object:
-        return getattr(self.backend, "name", self.backend)
 
     def _stop_ticks(self) -> None:
         """Make the current tick the last of this run; between two ticks, the next one."""
@@ -659,10 +654,6 @@ class Scheduler:
             defer_timers(self)
             if isinstance(exc, (SystemExit, KeyboardInterrupt, BackendError)):
                 raise
-            if is_no_event(exc):  # it would be reported again in every tick
-                raise BackendError(
-                    f"backend {self._backend_name()!r} returned a malformed event from its wait: {exc}"
-                ) from exc
             # A Runnable must not raise. asyncio, too, reports the RuntimeError of a context that is already entered.
             self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
 

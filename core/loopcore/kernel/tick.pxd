@@ -41,7 +41,6 @@ cdef int run_ready(Scheduler loop, object fd, int bits, long long tick) except -
 cdef int defer_events(Scheduler loop, list events, Py_ssize_t position, long long tick) except -1
 @cython.locals(operation=Operation, more=bint, tick=cython.longlong, count=int, position=Py_ssize_t)
 cdef int run_completions(Scheduler loop, list events) except -1
-cdef bint is_no_event(object error) except -1
 cdef int run_completion(Scheduler loop, Operation operation, object result, bint more, long long tick) except -1
 @cython.locals(immediates=list, position=Py_ssize_t, runnable=Runnable)
 cdef int run_check(Scheduler loop) except -1

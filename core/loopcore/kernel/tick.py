@@ -40,7 +40,6 @@ _RECEIVE_BUDGET, _NO_BUDGET = RECEIVE_BUDGET, 1 << 62
 _READABLE, _WRITABLE = READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 _IDLE, _PREPARE, _CHECK = phases.IDLE, phases.PREPARE, phases.CHECK
 _PHASE, _FLUSH = sources.PHASE, sources.FLUSH
-_UNPACKING = frozenset({"run_io", "run_ready", "defer_events"})  # the functions that take events apart
 
 
 # Idle, prepare, poll
@@ -207,18 +206,6 @@ def defer_events(loop: "Scheduler", events: list[tuple[Any, ...]], position: int
     for fd, bits in kept:
         count += run_ready(loop, fd, bits, tick)
     return count
-
-
-def is_no_event(error: BaseException) -> bool:
-    """Return whether `error` comes from the io phase itself, which was given something other than (fd, bits)."""
-    # Found here, so that the phase does not pay for it: what a callback raises has the callback's frames.
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    if place is None or not isinstance(error, (TypeError, ValueError, OverflowError)):
-        return False
-    frame = place.tb_frame  # compiled, the name of a function is dotted
-    return frame.f_globals.get("__name__") == __name__ and frame.f_code.co_name.rpartition(".")[2] in _UNPACKING
 
 
 def run_completions(loop: "Scheduler", events: list[tuple[Any, ...]]) -> int:

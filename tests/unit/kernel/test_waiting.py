@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 
-from loopcore.errors import BackendError
-from loopcore.kernel.handle import Handle
 from loopcore.kernel.own_tasks import OwnTasks
-from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.visible import IN_USE
-from loopcore.ports.interest import READ
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
@@ -62,31 +58,6 @@ def test_a_loop_that_was_interrupted_in_its_wait_does_not_wait(backend: Asking) 
     reactor.call_soon(reactor._stop_ticks)
     reactor._run_ticks()
     assert outside == [False]
-
-
-@pytest.mark.parametrize("event", [(7,), (7, READ, 0), (7, None), None])
-def test_a_malformed_event_ends_the_run_with_the_name_of_the_backend(backend: Asking, event: Any) -> None:
-    reactor = backend.reactor
-    reactor._readiness.set_reader(7, Handle(print, (), reactor))  # type: ignore[arg-type]
-    reactor.call_later(1, reactor._stop_ticks)
-    backend.script.append([event])
-    with pytest.raises(BackendError, match=r"^backend 'scripted' returned a malformed event"):
-        reactor._run_ticks()
-    reactor._run_ticks()
-
-
-@pytest.mark.reports_errors
-def test_what_a_reader_raises_is_no_malformed_event(backend: Asking, caplog: pytest.LogCaptureFixture) -> None:
-    class Raising(Runnable):
-        def _run(self) -> None:
-            raise TypeError("of the reader")
-
-    reactor = backend.reactor
-    reactor._readiness.set_reader(7, Raising())
-    reactor.call_later(1, reactor._stop_ticks)
-    backend.script.append([(7, READ)])
-    reactor._run_ticks()
-    assert "TypeError: of the reader" in caplog.text
 
 
 def test_an_error_of_the_wait_names_the_backend(backend: Asking) -> None:
