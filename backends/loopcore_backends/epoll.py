@@ -296,7 +296,10 @@ class EpollBackend(DirectPort):
         self._ghosts.clear()
         self._doubts.clear()
         if refusal is not None:
-            raise refusal
+            try:
+                raise refusal
+            finally:
+                del refusal  # its traceback refers to this frame
 
     def wake(self) -> None:
         # A local reference: it keeps the descriptor alive while another thread closes the backend.

@@ -40,7 +40,6 @@ cdef class ObservedRunner(CallbackRunner):
 
 
 cdef object run_watched(Scheduler loop, Runnable runnable)
-cdef object _postpone(Scheduler loop, Runnable runnable)
 cdef object begin_tick_observed(Scheduler loop)
 @cython.locals(outer_source=int)
 cdef object run_phases_observed(Scheduler loop)

@@ -83,8 +83,8 @@ class ObservedRunner(CallbackRunner):
         if self._observers.wants & _BEGINS:
             try:
                 self._observers.report(_BEGINS, runnable, source)
-            except BaseException:  # of a signal handler, while an observer ran Python
-                _postpone(self._loop, runnable)
+            except BaseException:  # of a signal handler, while an observer ran Python: the callback's turn has come
+                runnable._run()
                 raise
         if self._loop._slow_path_flags & (_DEBUG | _WATCHING_HANDLES):
             run_watched(self._loop, runnable)
@@ -105,8 +105,8 @@ def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
     if announced:
         try:
             loop.probes.fire(f"loopcore_{what}_begin", loop, shown)
-        except BaseException:  # of a signal handler, or the hook exits
-            _postpone(loop, runnable)
+        except BaseException:  # the hook exits, or a signal handler does in it: the callback's turn has come
+            runnable._run()
             raise
     before, loop._current_handle = loop._current_handle, shown
     begin = loop.time()
@@ -121,12 +121,6 @@ def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
         logger.warning("Executing %s took %.3f seconds", _describe(shown), seconds)
         loop.probes.cold("loopcore_slow_callback", loop=loop, runnable=shown, seconds=seconds)
     del runnable, shown  # a live traceback would pin this frame, and through it the callback
-
-
-def _postpone(loop: "Scheduler", runnable: Runnable) -> None:
-    """Run `runnable` in the next tick: this one ends before it. The event of a program's reader is reported again."""
-    if not (isinstance(runnable, Handle) and loop._readiness.runs(runnable)):
-        loop._ready.push(runnable)
 
 
 def _describe(shown: object) -> str:

@@ -89,11 +89,12 @@ class Observers:
             if observer.wants & event:
                 self._tell(observer, event, what, number)
 
+    # Without a check for None the compiled call cannot raise, and Cython leaves out the except clause.
     @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _tell(self, observer: Observer, event: int, what: "Runnable | None", number: int) -> None:
         try:
             observer.tell(event, what, number)
-        except BaseException as exc:  # compiled, the call cannot raise, and Cython leaves this out
+        except BaseException as exc:
             observer.failure = exc
         if observer.failure is not None:
             self._remove(observer)

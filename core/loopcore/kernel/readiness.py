@@ -17,7 +17,6 @@ flight holds a file that the program may close.
 docs/adr/0008-readiness-closing-and-reentrant-calls.md
 """
 
-import errno
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
@@ -214,8 +213,7 @@ class Readiness:
         self._backend = backend
 
     def register_all(self) -> None:
-        """Register all entries with a new backend. Raises OSError, after all, if it has no room for some."""
-        refusal: OSError | None = None
+        """Register all entries with a new backend."""
         for fd in [*self._table]:
             entry = self._table.get(fd)
             if entry is None:
@@ -227,13 +225,8 @@ class Readiness:
                 continue
             try:
                 self._backend.register(fd, interest)
-            except OSError as exc:
-                del self._table[fd]
-                if exc.errno in (errno.ENOMEM, errno.ENOSPC):
-                    refusal = exc
-                # Otherwise it was closed by the program, and not unregistered yet.
-        if refusal is not None:
-            raise refusal
+            except OSError:
+                del self._table[fd]  # closed by the program, and not unregistered yet
 
     def lookup(self, fd: int) -> Registration | None:
         """Return the entry of `fd`, or None. This tick's events are not for readers or writers registered in it."""
@@ -252,10 +245,6 @@ class Readiness:
             if entry is not None and entry.fileobj is not None and entry.fileobj is fileobj:
                 return fd
         return None
-
-    def runs(self, runnable: Runnable) -> bool:
-        """Return whether `runnable` is a reader or a writer. Linear search."""
-        return any(entry.reader is runnable or entry.writer is runnable for entry in [*self._table.values()])
 
     def watched(self) -> list[int]:
         """Return the descriptors that have a reader or a writer."""

@@ -57,7 +57,13 @@ class Choice(NamedTuple):
         except Exception as exc:
             exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was being created")
             raise
-        return backend if self.own else check_backend(backend, f"backend {self.name!r} ({self.declared_by})")
+        if not self.own:
+            try:
+                check_backend(backend, f"backend {self.name!r} ({self.declared_by})")
+            except BackendError:
+                backend.close()
+                raise
+        return backend
 
 
 class Extension(NamedTuple):

@@ -41,7 +41,10 @@ class LoopBinding:
             self._meet(loop)
 
     def release(self, function: "Callable[[], object]") -> None:
-        """Call `function`, which releases what a closed coroutine held; if the object's loop runs elsewhere, there."""
+        """Call `function`, which releases what a closed coroutine held; if the object's loop runs elsewhere, there.
+
+        That loop forgets it if it is closed before its next tick.
+        """
         bound = self._loop
         if bound is not None and bound is not _running_loop() and bound.is_running():
             try:

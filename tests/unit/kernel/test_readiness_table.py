@@ -1,9 +1,5 @@
 """The readiness table: what it tells the backend, and which events it lets through."""
 
-import contextlib
-import errno
-import os
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
@@ -141,23 +137,3 @@ def test_forgetting_an_unknown_descriptor_is_fine_and_unheard() -> None:
     backend = ScriptedBackend()
     Readiness(backend).forget(77)
     assert backend.calls == []
-
-
-@pytest.mark.parametrize(("number", "is_raised"), [(errno.EBADF, False), (errno.EPERM, False), (errno.ENOSPC, True)])
-def test_a_new_backend_without_room_for_a_descriptor_is_an_error_once_the_others_are_watched(
-    number: int, is_raised: bool
-) -> None:
-    class Refusing(ScriptedBackend):
-        def register(self, fd: int, interest: int) -> None:
-            if fd == 5:
-                raise OSError(number, os.strerror(number))
-            super().register(fd, interest)
-
-    table, backend = Readiness(ScriptedBackend()), Refusing()
-    for fd in (5, 6):
-        table.set_reader(fd, Runnable())
-    table.use(backend)
-    with pytest.raises(OSError, match="No space") if is_raised else contextlib.nullcontext():
-        table.register_all()
-    assert backend.calls == [("register", 6, READ)]
-    assert table.watched() == [6]
