@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,16 @@ def test_report_of_a_running_task_says_where_it_was_made(loop: Loop, reported: A
     lines = reported(lambda: loop.create_task(tell()))
     assert "handle_traceback: Handle created at (most recent call last):" in lines
     assert "    lines = reported(lambda: loop.create_task(tell()))" in lines
+
+
+@pytest.mark.loopcore_only
+def test_report_by_another_thread_does_not_name_the_callback_that_runs(loop: Loop, reported: Any) -> None:
+    def tell() -> None:
+        thread = threading.Thread(target=loop.call_exception_handler, args=({"message": "told"},))
+        thread.start()
+        thread.join()
+
+    assert reported(tell) == ["told"]
 
 
 def test_failed_callback_says_where_it_was_made_and_not_twice(loop: Loop, reported: Any) -> None:

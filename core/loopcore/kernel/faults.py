@@ -32,6 +32,8 @@ class FaultOwner(Protocol):
 
     def default_exception_handler(self, context: FaultContext) -> None: ...
 
+    def _is_elsewhere(self) -> bool: ...
+
 
 class Faults:
     """The exception handler of one loop. Thread: the loop's own."""
@@ -72,7 +74,9 @@ class Faults:
 
         In debug mode the report says where the failed object was created, or else where the running callback was.
         """
-        made_at = getattr(self._owner._current_handle, "_source_traceback", None)
+        # In another thread a finalizer reports, which has nothing to do with the callback that runs in the loop's.
+        current = None if self._owner._is_elsewhere() else self._owner._current_handle
+        made_at = getattr(current, "_source_traceback", None)
         if made_at and "source_traceback" not in context:
             context["handle_traceback"] = made_at
         lines = [context.get("message") or "Unhandled exception in event loop"]

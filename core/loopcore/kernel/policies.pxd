@@ -14,6 +14,7 @@ cdef class PendingPolicy:
     cdef object _allowance_owner
 
     cpdef bint directs_pending(self) except -1
+    @cython.locals(order=OrderedQueue)
     cpdef Py_ssize_t holds_callbacks(self) except -1
     cpdef object update(self, Scheduler loop)
     @cython.locals(count=Py_ssize_t, ran=Py_ssize_t, order=OrderedQueue, allowance=Allowance, runnable=Runnable)
@@ -22,5 +23,7 @@ cdef class PendingPolicy:
     @cython.locals(order=OrderedQueue, arrived=list, rest=list, position=Py_ssize_t, runnable=Runnable)
     cdef Py_ssize_t _begin(self, Scheduler loop) except -1
     cdef Runnable _pop(self, Scheduler loop, OrderedQueue order)
+    @cython.locals(order=OrderedQueue)
+    cdef OrderedQueue _detach_order(self)
     @cython.locals(order=OrderedQueue, back=list, runnable=Runnable)
     cdef int _release_order(self, Scheduler loop) except -1

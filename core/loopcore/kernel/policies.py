@@ -10,6 +10,11 @@ from loopcore.kernel.flags import SlowPath
 from loopcore.kernel.order import Allowance, OrderedQueue
 from loopcore.kernel.runnable import Runnable
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
@@ -33,7 +38,8 @@ class PendingPolicy:
 
     def holds_callbacks(self) -> int:
         """Return how many ready callbacks the order holds. Thread: any."""
-        order = self._order
+        with cython.critical_section(self):
+            order = self._order
         return 0 if order is None else len(order)
 
     def update(self, loop: "Scheduler") -> None:
@@ -74,7 +80,7 @@ class PendingPolicy:
 
     def drop(self) -> None:
         """Drop the callbacks that the order holds: the loop is closed."""
-        self._order = None
+        self._detach_order()
 
     def _begin(self, loop: "Scheduler") -> int:
         """Hand over the ready callbacks; return how many this tick may run."""
@@ -110,8 +116,13 @@ class PendingPolicy:
             loop.probes.remove_failed("loopcore_make_ready_queue", self._order_owner)
             return None
 
+    def _detach_order(self) -> OrderedQueue | None:
+        with cython.critical_section(self):
+            order, self._order = self._order, None
+        return order
+
     def _release_order(self, loop: "Scheduler") -> None:
-        order, self._order = self._order, None
+        order = self._detach_order()
         if order is not None:
             back: list[Runnable] = order.take_back()
             for runnable in back + loop._ready.take():  # which may include entries that arrived just now

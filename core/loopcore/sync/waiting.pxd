@@ -55,9 +55,9 @@ cdef class Crowd:
 
     cpdef object enlist(self, Waiter waiter)
     cpdef object withdraw(self, Waiter waiter)
-    @cython.locals(waiters=dict, waiter=Waiter)
+    @cython.locals(waiters=list, waiter=Waiter)
     cpdef object wake(self)
-    @cython.locals(waiters=dict, waiter=Waiter)
+    @cython.locals(waiters=list, waiter=Waiter)
     cpdef object call(self)
 
 
@@ -71,5 +71,5 @@ cdef class Permits:
     @cython.locals(waiter=Waiter)
     cpdef object give(self)
     cpdef object withdraw(self, Waiter waiter)
-    @cython.locals(waiter=Waiter)
+    @cython.locals(waiters=list, waiter=Waiter)
     cpdef object wake_all(self)

@@ -316,16 +316,17 @@ class Crowd:
 
     def wake(self) -> None:
         """Wake all waiters."""
-        waiters = self._waiters
-        if waiters:
-            self._waiters = {}
+        # Emptied, not replaced: a handle that is dropped asks `__len__` in any thread, without the lock.
+        if self._waiters:
+            waiters = [*self._waiters]
+            self._waiters.clear()
             for waiter in waiters:
                 waiter.wake()
 
     def call(self) -> None:
         """Wake all waiters through their loops. May be called from a signal handler."""
-        waiters = self._waiters
-        self._waiters = {}
+        waiters = [*self._waiters]
+        self._waiters.clear()
         for waiter in waiters:
             waiter.call()
 
@@ -385,7 +386,7 @@ class Permits:
 
     def wake_all(self) -> None:
         """Wake all waiters, with nothing reserved: no more permits will come."""
-        waiters = self._waiters
-        self._waiters = OrderedDict()
+        waiters = [*self._waiters]
+        self._waiters.clear()
         for waiter in waiters:
             waiter.wake()

@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +64,11 @@ class Process:
                 f"process {self.pid} runs Python 3.{minor}, this command {here}, and Python attaches only to the same "
                 f"version; run: {self._python()} -m loopcore {command} (if that Python has no loopcore, another "
                 f"3.{minor} that has it), or {_prepared(command)}"
+            )
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            raise UsageError(
+                f"process {self.pid} runs a free-threaded Python, where no other thread may read running tasks; "
+                f"{_prepared(command)}"
             )
         self._check_namespace(command)
         if self._is_disabled():

@@ -215,7 +215,7 @@ class LoopRecord:
             stalls=self.stalls.snapshot(),
             exceptions=self.exceptions,
             slow_callbacks=self.slow_callbacks,
-            failed_hooks=sum(loop.probes.failures.values()),
+            failed_hooks=sum([*loop.probes.failures.values()]),
         )
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ def test_process_that_is_not_python() -> None:
             assert "does not run Python" in refusal(process.pid)
         finally:
             process.kill()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="an older Python is refused first")
+def test_process_without_the_gil(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_config_var", {"Py_GIL_DISABLED": 1}.get)
+    assert "runs a free-threaded Python" in refusal(os.getpid())
 
 
 @pytest.mark.parametrize("command", ["dump", "record"])
