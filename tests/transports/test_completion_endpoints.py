@@ -107,11 +107,14 @@ async def test_accepting_rests_while_there_are_no_descriptors(
         assert len(made) == 1
 
 
-async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(loop: Any, port: ScriptedPort) -> None:
+@pytest.mark.parametrize("number", [errno.EPROTO, errno.ECONNRESET])
+async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(
+    loop: Any, port: ScriptedPort, number: int
+) -> None:
     reports = Handled(loop)
     made: list[Any] = []
     async with server(loop, made, port):
-        port.complete(port.only(Accept), OSError(errno.EPROTO, "Protocol error"))
+        port.complete(port.only(Accept), OSError(number, os.strerror(number)))
         await settle()
         accepted(port)[1].close()
         await settle()

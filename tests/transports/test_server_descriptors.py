@@ -87,7 +87,11 @@ async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(
     """Beyond asyncio, which reports it: accept(2) says to try again."""
     if backend_name == "uring":
         pytest.skip("the kernel accepts")
-    failures = [OSError(errno.EPROTO, "Protocol error"), OSError(errno.ENETUNREACH, "Network is unreachable")]
+    failures = [
+        OSError(errno.EPROTO, "Protocol error"),
+        OSError(errno.ENETUNREACH, "Network is unreachable"),
+        OSError(errno.ECONNRESET, "Connection reset by peer"),
+    ]
     accept = socket.socket._accept  # type: ignore[attr-defined]
 
     def accept_or_fail(sock: socket.socket) -> Any:

@@ -165,7 +165,7 @@ class GroupServer(asyncio.AbstractServer):
             sock, _ = listener.accept()
         except (BlockingIOError, InterruptedError):
             return False
-        except ConnectionAbortedError:
+        except (ConnectionAbortedError, ConnectionResetError):
             return True
         except OSError as error:
             if error.errno in OF_ONE_CONNECTION:

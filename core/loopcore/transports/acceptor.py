@@ -290,6 +290,6 @@ def accept_one(sock: socket.socket) -> tuple[int, Any] | None:
 
 
 def _concerns_one(exc: OSError) -> bool:
-    """Return whether `exc` concerns a single connection, or nothing at all."""
-    nothing = isinstance(exc, BlockingIOError | InterruptedError | ConnectionAbortedError)
-    return nothing or exc.errno in OF_ONE_CONNECTION
+    """Return whether `exc` concerns a single connection, which Windows calls reset, or nothing at all."""
+    errors = BlockingIOError | InterruptedError | ConnectionAbortedError | ConnectionResetError
+    return isinstance(exc, errors) or exc.errno in OF_ONE_CONNECTION
