@@ -1,7 +1,7 @@
 """One port, several processes, a loop in each: `python server.py PORT PROCESSES`.
 
-Every process has a listening socket with SO_REUSEPORT, and the kernel distributes the connections. The parent waits,
-passes SIGTERM and Ctrl-C on, and ends when its children have ended.
+Every process has a listening socket with SO_REUSEPORT, and the kernel, if it is Linux, distributes the connections. The
+parent waits, passes SIGTERM and Ctrl-C on, and ends when its children have ended.
 """
 
 import asyncio

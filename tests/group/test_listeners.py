@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -69,4 +70,20 @@ async def test_sockets_that_are_made_again_do_not_listen_before_their_member() -
     for sock in (await listeners.listen(MEMBERS[0], REQUEST)).sockets:
         with sock:
             assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    listeners.close()
+
+
+@pytest.mark.parametrize(("platform", "share"), [("linux", False), ("darwin", True), ("freebsd14", True)])
+async def test_members_share_a_socket_where_the_kernel_would_give_all_connections_to_one(
+    monkeypatch: pytest.MonkeyPatch, platform: str, share: bool
+) -> None:
+    if sys.platform != "linux" and not share:
+        pytest.skip("SO_REUSEPORT distributes connections on Linux only")
+    monkeypatch.setattr(sys, "platform", platform)
+    listeners = Listeners(2, ())
+    for member in MEMBERS:
+        for sock in (await listeners.listen(member, REQUEST)).sockets:
+            sock.close()
+    ((_, server),) = listeners._made()
+    assert (server.of(0) == server.of(1)) == share
     listeners.close()

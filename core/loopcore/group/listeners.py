@@ -3,10 +3,10 @@
 The sockets are made here, and the members get copies. So a member that replaces another takes over the queue of
 connections that its predecessor had not accepted, and port 0 is the same port for all.
 
-Over TCP every member has its own socket, by SO_REUSEPORT: the kernel spreads connections over their queues, and an
-accept wakes one loop. Where the system does not have that option, and for Unix sockets, the members share one socket.
-SO_REUSEPORT also lets another program of the same user bind the port, unnoticed. So a fixed port is bound without
-it first: a port that is taken is an error, as in asyncio.
+Over TCP on Linux every member has its own socket, by SO_REUSEPORT: the kernel spreads connections over their queues,
+and an accept wakes one loop. Other systems lack that option, or give all connections to one of the sockets; there, and
+for Unix sockets, the members share one socket. SO_REUSEPORT also lets another program of the same user bind the port,
+unnoticed. So a fixed port is bound without it first: a port that is taken is an error, as in asyncio.
 
 Thread: the supervisor's.
 """
@@ -15,6 +15,7 @@ import asyncio
 import os
 import socket
 import stat
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, count
 from typing import Any
@@ -172,7 +173,7 @@ class Listeners:
 
     async def _make_tcp(self, number: int, arguments: dict[str, Any]) -> ServerSockets:
         create = asyncio.get_running_loop().create_server
-        if self._count == 1 or not hasattr(socket, "SO_REUSEPORT"):
+        if self._count == 1 or sys.platform != "linux":
             return self._shared(number, await bind(create, arguments))
         first = await bind(create, arguments)
         if not arguments["reuse_port"]:
