@@ -124,13 +124,17 @@ loopcore_stop_with(PyObject *value)
     }
 }
 
-/* time.monotonic_ns(), in nanoseconds. */
+/* time.monotonic_ns(), in nanoseconds. On macOS that is mach_absolute_time(), and CLOCK_MONOTONIC is another clock. */
 static inline long long
 loopcore_monotonic_ns(void)
 {
+#ifdef __APPLE__
+    return (long long)clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
+#else
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+#endif
 }
 
 /* time.monotonic(), in seconds. */

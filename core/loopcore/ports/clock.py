@@ -27,7 +27,7 @@ class Clock(Protocol):
 
 
 class MonotonicClock:
-    """clock_gettime(CLOCK_MONOTONIC), through `time.monotonic`."""
+    """`time.monotonic`: clock_gettime(CLOCK_MONOTONIC), but not on macOS and Windows."""
 
     resolution: float = time.get_clock_info("monotonic").resolution
 
