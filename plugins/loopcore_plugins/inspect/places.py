@@ -57,8 +57,15 @@ def pid_and_number(text: str) -> tuple[int, int | None] | None:
     return int(pid), int(number) if dot else None
 
 
+def check_platform() -> None:
+    """Raise UsageError where there are no Unix sockets."""
+    if not hasattr(socket, "AF_UNIX"):
+        raise UsageError("inspect needs Unix sockets, which Python does not have on this platform")
+
+
 def folder() -> Path:
-    """Return the folder of the sockets, which need not exist. Raises UsageError without a temporary folder."""
+    """Return the folder of the sockets, which need not exist. Raises UsageError if nothing can be there."""
+    check_platform()
     chosen = os.environ.get(VARIABLE, "").strip()
     return Path(chosen) if chosen else _default_folder()
 

@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import socket
 import weakref
 from itertools import count
 from typing import Any
@@ -32,8 +31,7 @@ class Inspect:
     """
 
     def __init__(self, *, ages: bool = False) -> None:
-        if not hasattr(socket, "AF_UNIX"):
-            raise UsageError("inspect needs Unix sockets, which Python does not have on this platform")
+        places.check_platform()
         self._ages = ages
         self._inspected: dict[int, tuple[Server, Subject]] = {}
         self._creation_times: dict[int, CreationTimes] = {}

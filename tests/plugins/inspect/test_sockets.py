@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from loopcore import UsageError
+from loopcore.cli import main
 from loopcore_plugins.inspect import Inspect, places
 from loopcore_plugins.inspect.client import GoneError, connect, find
 from tests.plugins.inspect.processes import PATIENCE, SERVER, client_of, loopcore, running
@@ -67,6 +68,15 @@ def test_without_any_folder_for_temporary_files_the_error_names_the_variables(mo
     monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
     with pytest.raises(UsageError, match="; set LOOPCORE_INSPECT_DIR to a folder of your own, or TMPDIR"):
         places.folder()
+
+
+@pytest.mark.parametrize("command", [["ps"], ["stacks", "1"], ["cancel", "1", "t"], ["top"], ["top", "1"]])
+def test_without_unix_sockets_the_commands_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX")
+    assert main(command) == 2
+    assert "inspect needs Unix sockets, which Python does not have on this platform" in capsys.readouterr().err
 
 
 def test_what_is_no_socket_is_left_alone_whatever_its_name(folder: Path, loop: Any) -> None:
