@@ -242,8 +242,8 @@ def addresses() -> list[Address]:
 
 
 def may_connect(peer: socket.socket) -> bool:
-    """Tell whether the peer is this user, or root. Where the system cannot tell, the folder's mode decides."""
-    if not hasattr(socket, "SO_PEERCRED"):
+    """Tell whether the peer is this user, or root. Elsewhere than on Linux the folder's mode decides."""
+    if sys.platform != "linux":  # OpenBSD has SO_PEERCRED too, with another structure
         return True
     _, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     return uid in (os.geteuid(), 0)

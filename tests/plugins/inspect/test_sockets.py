@@ -243,7 +243,7 @@ def test_a_path_that_is_too_long_is_reported_and_the_program_goes_on(
     assert caplog.text.count("too long") == 1
 
 
-@pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="peers cannot be asked here")
+@pytest.mark.skipif(sys.platform != "linux", reason="peers are asked on Linux only")
 def test_another_user_is_turned_away(folder: Path, loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def program() -> bytes:
         (address,) = find("all")
@@ -264,6 +264,15 @@ class _Foreign:
         return 1, os.geteuid() + 1, 1
 
 
+def test_elsewhere_the_mode_of_the_folder_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "_UCRED", _Foreign)
+    monkeypatch.setattr(sys, "platform", "openbsd7")
+    here, there = socket.socketpair()
+    with here, there:
+        assert places.may_connect(here)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peers are asked on Linux only")
 def test_root_may_look_and_so_may_the_user_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = socket.socketpair()
     with here, there:
