@@ -25,6 +25,9 @@ from loopcore_backends._waker import FlaggedWaker
 
 WINDOWS: Final = sys.platform == "win32"
 
+MOST_ON_WINDOWS: Final = 511
+"""Descriptors that may be registered there: the waker is the 512th."""
+
 LONGEST: Final = 24 * 3600.0
 """Seconds that every platform's select accepts. A longer wait ends then, with no event."""
 
@@ -52,6 +55,11 @@ class SelectBackend:
         if fd in self._registered:
             raise _refusals.registered_already(fd)
         _check(fd)
+        if WINDOWS and len(self._registered) >= MOST_ON_WINDOWS:
+            raise ValueError(
+                f"select of Windows watches at most {MOST_ON_WINDOWS} sockets; "
+                "use a backend without that limit: backend='iocp', or LOOPCORE_BACKEND=iocp"
+            )
         self._watch(fd, interest)
         self._registered.add(fd)
 

@@ -401,6 +401,20 @@ def test_number_beyond_what_select_takes_is_refused_with_another_backend(closing
         backend.register(5000, READ)
 
 
+def test_more_sockets_than_select_of_windows_takes_are_refused_with_another_backend(monkeypatch, make_pair, closing):
+    monkeypatch.setattr(select_, "WINDOWS", True)
+    monkeypatch.setattr(select_, "MOST_ON_WINDOWS", 1)
+    backend = select_.SelectBackend()
+    closing(backend)
+    one, other = make_pair()
+    backend.register(one.fileno(), READ)
+    with pytest.raises(ValueError, match=r"at most 1 sockets; use .*iocp"):
+        backend.register(other.fileno(), READ)
+    backend.unregister(one.fileno())
+    backend.register(other.fileno(), READ)
+    assert list(backend.wait(0.0)) == []
+
+
 def test_poll_translates_bits_where_they_differ(monkeypatch, make_pair, closing):
     foreign = {2: READ, 1: WRITE, 64: ERROR, 128: HANGUP, 256: ERROR}
     monkeypatch.setattr(poll_, "BITS", foreign)
