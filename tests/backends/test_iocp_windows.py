@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from loopcore.ports.interest import READ, WRITE
-from loopcore.ports.operations import Connect, Poll, Read, Receive, SendFile, SendTo, WaitProcess, Write
+from loopcore.ports.operations import Connect, Poll, Read, Receive, ReceiveFrom, SendFile, SendTo, WaitProcess, Write
 from loopcore_backends.iocp import IocpBackend
 
 pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="Windows only")
@@ -134,6 +134,19 @@ def test_datagram_socket_is_connected_and_sends_to_its_peer(port):
         port.submit(sending)
         assert outcomes(port) == {sending: 1}
         assert other.recvfrom(10) == (b"x", one.getsockname())
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_datagram_socket_that_is_not_bound_is_bound_when_it_receives(port, family, host):
+    with socket.socket(family, socket.SOCK_DGRAM) as near, socket.socket(family, socket.SOCK_DGRAM) as peer:
+        receiving = ReceiveFrom(near.fileno(), 100)
+        port.submit(receiving)
+        assert list(port.wait(0.0)) == []
+        peer.sendto(b"datagram", (host, near.getsockname()[1]))
+        received, address = outcomes(port)[receiving]
+        assert (received, address[1]) == (b"datagram", peer.getsockname()[1])
+        port.cancel(receiving)
+        assert outcomes(port)[receiving].errno == errno.ECANCELED
 
 
 def test_socket_of_another_port_is_refused_with_the_reason_and_can_be_polled(port):

@@ -117,14 +117,25 @@ class SendRequest(Request):
 
 
 class ReceiveFromRequest(Request):
-    """WSARecvFrom into memory for any datagram: one that does not fit may be an error, or be cut short."""
+    """WSARecvFrom into memory for any datagram: one that does not fit may be an error, or be cut short.
+
+    It needs a bound socket; others are bound to a free port, as the first WSASendTo would.
+    """
 
     __slots__ = ("_limit",)
 
     def __init__(self, operation: ReceiveFrom) -> None:
         Request.__init__(self)
         self._limit = operation.limit
-        self.overlapped.WSARecvFrom(operation.fd, LONGEST_DATAGRAM, 0)
+        try:
+            self.overlapped.WSARecvFrom(operation.fd, LONGEST_DATAGRAM, 0)
+        except OSError as exc:
+            family = family_of(operation.fd) if exc.winerror == WSAEINVAL else 0
+            if family not in (socket.AF_INET, socket.AF_INET6):
+                raise
+            _overlapped.BindLocal(operation.fd, family)
+            Request.__init__(self)
+            self.overlapped.WSARecvFrom(operation.fd, LONGEST_DATAGRAM, 0)
 
     def result(self) -> tuple[bytes, Any]:
         received, address = self.overlapped.getresult()
@@ -321,6 +332,15 @@ class Ended(Exception):
     def __init__(self, result: Any) -> None:
         super().__init__(result)
         self.result = result
+
+
+def family_of(fd: int) -> int:
+    """Return AF_INET, AF_INET6 ... of a socket. Raises OSError."""
+    known = socket.socket(fileno=fd)
+    try:
+        return known.family
+    finally:
+        known.detach()
 
 
 def joined(buffers: Any, head: int) -> Any:
