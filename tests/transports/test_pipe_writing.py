@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,7 @@ async def test_device_takes_everything() -> None:
         await protocol.seen("lost")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
 async def test_error_of_the_device_ends_it() -> None:
     with open("/dev/full", "wb", 0) as device:
         transport, protocol = await connected(device)

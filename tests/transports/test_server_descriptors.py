@@ -66,6 +66,7 @@ assert 1 in delays, delays
 """
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="lists descriptors in /proc")
 def test_without_descriptors_accepting_rests_and_then_goes_on(backend_name: str) -> None:
     if backend_name == "asyncio":
         program = OUT_OF_DESCRIPTORS.format(module="asyncio", name="SelectorEventLoop", argument="")

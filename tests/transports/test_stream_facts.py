@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from asyncio.trsock import TransportSocket
 from typing import Any
 
@@ -170,6 +171,7 @@ def test_nothing_of_the_program_runs_when_that_is_sent(loop: Any) -> None:
     "`loop.flush()` sends at once.",
 )
 @pytest.mark.loopcore_only
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no SOCK_SEQPACKET")
 async def test_writes_of_one_tick_leave_in_one_call(loop: Any) -> None:
     # SOCK_SEQPACKET keeps the boundaries of the sends.
     from loopcore.transports.opening import open_stream

@@ -93,6 +93,7 @@ async def test_many_at_once() -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="lists descriptors in /proc")
 async def test_child_has_no_descriptor_of_ours() -> None:
     code = "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd')))"
     other = await asyncio.create_subprocess_exec("cat", stdin=PIPE, stdout=PIPE)

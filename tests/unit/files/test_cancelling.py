@@ -5,6 +5,7 @@ import concurrent.futures
 import errno
 import gc
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -147,6 +148,7 @@ async def test_who_waits_for_a_turn_can_be_cancelled(port: FilesPort, path: Path
         assert [await first, await third] == [b"01", b"23"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="lists descriptors in /proc")
 @pytest.mark.parametrize("heeds_cancel", [True, False], ids=["ends early", "is done anyway"])
 async def test_a_cancelled_open_leaves_nothing_open(port: FilesPort, path: Path, heeds_cancel: bool) -> None:
     port.heeds_cancel = heeds_cancel
@@ -160,6 +162,7 @@ async def test_a_cancelled_open_leaves_nothing_open(port: FilesPort, path: Path,
     assert os.listdir("/proc/self/fd") == before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="lists descriptors in /proc")
 async def test_cancelled_in_the_tick_in_which_it_was_opened(loop: Loop, port: FilesPort, path: Path) -> None:
     before = os.listdir("/proc/self/fd")
 
@@ -288,6 +291,7 @@ def test_a_cancelled_write_in_a_thread_says_what_it_wrote(thread_loop: Loop, gat
     assert path.read_bytes() == b"abc3456789"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="lists descriptors in /proc")
 def test_a_cancelled_open_in_a_thread_leaves_nothing_open(thread_loop: Loop, gate: Gate, path: Path) -> None:
     async def main() -> None:
         gate.close("_open")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,7 @@ def test_what_cannot_be_written_does_not_empty_the_file(loop: Loop, tmp_path: Pa
     assert path.read_bytes() == b"kept"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads a file in /proc")
 async def test_files_of_the_kernel_and_devices() -> None:
     assert b"Name:" in await files.read_bytes("/proc/self/status")  # its size is said to be 0
     assert await files.read_bytes(os.devnull) == b""
