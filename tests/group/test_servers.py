@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from loopcore import UsageError
 from loopcore.group import GroupError, LoopGroup, MemberFailedError
-from loopcore.group.load import SERVERS
-from loopcore.group.server import reset
+from loopcore.group.load import SERVERS, Load, LoadTable, cells_of
+from loopcore.group.server import GroupServer, reset
 from tests.group import mains
 from tests.group.mains import PATIENCE, asked, connected
 
@@ -378,6 +379,28 @@ def test_a_reset_closes_the_socket_also_where_it_cannot_be_a_reset() -> None:
     sock = Refusing()
     reset(sock)
     assert sock.fileno() < 0
+
+
+@pytest.mark.parametrize("number", [errno.ECONNABORTED, errno.ECONNRESET, errno.EPROTO])
+async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(number: int) -> None:
+    class Failing(socket.socket):
+        def accept(self) -> NoReturn:
+            raise OSError(number, os.strerror(number))
+
+    server = GroupServer(
+        asyncio.get_running_loop(),
+        [],
+        asyncio.Protocol,
+        number=0,
+        load=Load(LoadTable([0.0] * cells_of(1), 1), 0),
+        give=None,
+        backlog=1,
+        ssl=None,
+        timeouts={},
+        released=lambda server: None,
+    )
+    with Failing() as listener:
+        assert server._accept_one(listener)
 
 
 def test_a_connection_is_handed_over_before_its_handshake(make_group: Make, tmp_path: Path) -> None:
