@@ -100,22 +100,7 @@ def test_figures_are_read_in_other_threads(own_factory: Factory) -> None:
                     assert loop.is_running()
                     repr(loop)
 
-        for loop in others.loops:
-            loop.call_soon_threadsafe(_set_and_cancel_timers, loop, work)
         look(work, others, read_figures, read_figures)
-
-
-def _set_and_cancel_timers(loop: asyncio.AbstractEventLoop, work: Work) -> None:
-    """Have the lists of timers replaced again and again: many new ones are sorted, and many cancelled ones dropped."""
-    timers = [loop.call_later(100 + number % 7, int) for number in range(300)]
-
-    def cancel() -> None:
-        for timer in timers:
-            timer.cancel()
-        if not work.ended:
-            loop.call_soon(_set_and_cancel_timers, loop, work)
-
-    loop.call_soon(cancel)
 
 
 def test_the_recorders_of_several_loops_keep_to_their_own(own_factory: Factory, tmp_path: Path) -> None:

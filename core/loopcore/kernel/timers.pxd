@@ -32,13 +32,13 @@ cdef class TimerHeap(TimerKeeper):
     cdef int _move_new(self) except -1
     @cython.locals(timer=TimerHandle, last=list)
     cdef int _move_reversed(self) except -1
-    @cython.locals(new=list, old=list, fresh=list, run=list)
+    @cython.locals(new=list, run=list)
     cdef int _sort_new(self) except -1
     @cython.locals(first=TimerHandle, other=TimerHandle)
     cdef TimerHandle _first(self)
     @cython.locals(last=TimerHandle)
     cdef int _pop(self, TimerHandle timer) except -1
-    @cython.locals(heap=list, run=list, old_heap=list, old_run=list, place=Py_ssize_t)
+    @cython.locals(heap=list, run=list, place=Py_ssize_t)
     cdef object _compact(self)
     @cython.locals(heap=list, above=TimerHandle)
     cdef int _rise(self, TimerHandle timer, Py_ssize_t place) except -1

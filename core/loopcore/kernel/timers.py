@@ -11,8 +11,7 @@ Not a timer wheel: deadlines are sparse, and most timers are cancelled long befo
 
 Only the loop's own questions change heap and run. Setting a timer appends to the list, and cancelling one counts it. So
 a finalizer or a signal handler may set and cancel timers at any moment, also while these are being changed. Without the
-GIL that holds for the loop's own thread only. `len` may be asked in any: a list is replaced in a critical section, and
-freed after it (docs/adr/0023).
+GIL that holds for the loop's own thread only (docs/adr/0023).
 """
 
 from typing import Any
@@ -53,8 +52,7 @@ class TimerHeap(TimerKeeper):
         """How many of the timers in here are cancelled."""
 
     def __len__(self) -> int:
-        with cython.critical_section(self):
-            return len(self._new) + self._settled()
+        return len(self._new) + self._settled()
 
     def _settled(self) -> int:
         return len(self._heap) + len(self._run)
@@ -133,10 +131,7 @@ class TimerHeap(TimerKeeper):
         heap: list[TimerHandle] = []
         run: list[TimerHandle] = []
         dropped = [*self._new, *self._heap, *self._run]  # released at the end of this function, which may set timers
-        with cython.critical_section(self):
-            new, self._new = self._new, new
-            heap, self._heap = self._heap, heap
-            run, self._run = self._run, run
+        self._new, self._heap, self._run = new, heap, run
         self.earliest = _NEVER
         self.cancelled_count = 0
         for timer in dropped:
@@ -187,12 +182,9 @@ class TimerHeap(TimerKeeper):
 
     def _sort_new(self) -> None:
         new: list[TimerHandle] = self._new
-        old: list[TimerHandle] = self._run
-        fresh: list[TimerHandle] = []
-        with cython.critical_section(self):
-            self._new = fresh
+        self._new = []
         try:
-            run = [*reversed(old), *new]
+            run = [*reversed(self._run), *new]
             run.sort(key=deadline_of)  # equal deadlines keep their order
         except MemoryError:
             if self._new:
@@ -200,8 +192,7 @@ class TimerHeap(TimerKeeper):
             self._new = new
             raise
         run.reverse()
-        with cython.critical_section(self):
-            self._run = run
+        self._run = run
 
     def _first(self) -> TimerHandle | None:
         if not self._run:
@@ -231,10 +222,7 @@ class TimerHeap(TimerKeeper):
         except MemoryError:
             return  # nothing has changed: the next call tries again
         self.cancelled_count -= self._settled() - len(heap) - len(run)
-        old_heap, old_run = self._heap, self._run
-        with cython.critical_section(self):
-            self._heap, self._run = heap, run
-        del old_heap, old_run
+        self._heap, self._run = heap, run
         # A heap again, from the last timer that has another below it up to the first.
         for place in range(len(heap) // 2 - 1, -1, -1):
             self._sink(heap[place], place)
