@@ -48,7 +48,7 @@ def test_probe_names_an_alternative_where_the_platform_lacks_the_call(monkeypatc
 @needs_epoll
 @pytest.mark.parametrize(("error", "here"), [(errno.EPERM, False), (errno.ENOSYS, False), (errno.EMFILE, True)])
 def test_epoll_that_a_sandbox_refuses_cannot_run_here(monkeypatch, error, here):
-    """A lack of descriptors is no such refusal: another backend needs them, too."""
+    """A lack of descriptors is an error of the constructor: another backend needs them, too."""
 
     def refuse():
         raise OSError(error, os.strerror(error))

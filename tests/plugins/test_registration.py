@@ -213,18 +213,26 @@ def test_a_plugin_that_exits_ends_the_run_and_loses_nothing(reactor: Scheduler, 
     assert log == [1, 2, 3]
 
 
+class Exit:
+    """Leaves the loop and raises an error, in the first hook before a callback or step."""
+
+    def __init__(self, error: type[BaseException] = SystemExit) -> None:
+        self.error = error
+
+    @hookimpl
+    def loopcore_handle_begin(self, loop: Any) -> None:
+        loop.probes.unregister(self)
+        raise self.error
+
+    loopcore_task_step_begin = loopcore_handle_begin
+
+
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("schedule", ["call_soon", "call_soon_threadsafe", "next_tick", "call_immediate"])
 def test_a_callback_runs_although_the_hook_before_it_exits(
     reactor: Scheduler, log: list[Any], schedule: str, error: type[BaseException]
 ) -> None:
-    class Exit:
-        @hookimpl
-        def loopcore_handle_begin(self, loop: Any) -> None:
-            loop.probes.unregister(self)
-            raise error
-
-    reactor.probes.register(Exit())
+    reactor.probes.register(Exit(error))
     for number in range(3):
         getattr(reactor, schedule)(log.append, number)
     with pytest.raises(error):
@@ -236,12 +244,6 @@ def test_a_callback_runs_although_the_hook_before_it_exits(
 
 @pytest.mark.loopcore_only
 def test_a_task_goes_on_if_the_hook_before_a_step_exits(loop: Any) -> None:
-    class Exit:
-        @hookimpl
-        def loopcore_task_step_begin(self, loop: Any) -> None:
-            loop.probes.unregister(self)
-            raise SystemExit
-
     async def work() -> str:
         await asyncio.sleep(0)
         return "done"
@@ -255,12 +257,6 @@ def test_a_task_goes_on_if_the_hook_before_a_step_exits(loop: Any) -> None:
 
 @pytest.mark.loopcore_only
 def test_a_reader_runs_once_although_the_hook_before_it_exits(loop: Any) -> None:
-    class Exit:
-        @hookimpl
-        def loopcore_handle_begin(self, loop: Any) -> None:
-            loop.probes.unregister(self)
-            raise SystemExit
-
     received: list[bytes] = []
     near, far = socket.socketpair()
     with near, far:

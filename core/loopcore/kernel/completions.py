@@ -139,7 +139,7 @@ class Completions:
     def keep(self, completions: list[Completion], error: BaseException) -> None:
         """Keep completions whose turn did not come because of `error` for the next tick.
 
-        Raises BackendError if one of them is no completion: it is dropped, or every tick would fail in the same way.
+        Raises BackendError if one of them is malformed: it is dropped, or every tick would fail in the same way.
         """
         if isinstance(error, MemoryError) or not isinstance(error, Exception):
             self.late.extend(completions)
@@ -148,7 +148,7 @@ class Completions:
         broken = [each for each in completions if not _is_completion(each)]
         if broken:
             raise BackendError(
-                f"backend {getattr(self.backend, 'name', self.backend)!r} returned a malformed completion from its "
+                f"backend {self.backend.name!r} returned a malformed completion from its "
                 f"wait: {broken[0]!r} is not a tuple (operation, result, more)"
             ) from error
 

@@ -547,7 +547,7 @@ class Scheduler:
                 self._completions.begin()
         except BaseException as exc:
             if self._waiting and isinstance(exc, Exception) and not isinstance(exc, LoopcoreError):
-                exc.add_note(f"raised in the wait of backend {getattr(self.backend, 'name', self.backend)!r}")
+                exc.add_note(f"raised in the wait of backend {self.backend.name!r}")
             flush_after_error(self)
             if self._completions is not None:
                 self._completions.begin_or_report(self.call_exception_handler)

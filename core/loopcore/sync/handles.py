@@ -37,9 +37,9 @@ class Handle:
             self._close()
 
     def _close(self) -> None:
-        release, self._release = self._release, None
-        if release is not None:
-            release()
+        end, self._release = self._release, None
+        if end is not None:
+            end()
 
     def _check_open(self) -> None:
         if self._release is None:

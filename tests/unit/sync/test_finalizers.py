@@ -1,4 +1,4 @@
-"""Finalizers that use a channel: of values that are destroyed inside of it, and of what the collector finds."""
+"""Finalizers that use a channel while it destroys a value, or while a task begins to wait at it."""
 
 import asyncio
 import gc
