@@ -23,11 +23,13 @@ is compiled once, as `loopcore._cyutility`. Each finished module prints a line, 
 under `-v`.
 
 `LOOPCORE_BUILD_CACHE` names a folder in which compiled modules are kept for the next build from the same sources with
-the same Python, Cython, compiler and flags. CI sets it, because it installs loopcore many times.
+the same Python, Cython, compiler and flags, and what Cython has translated for that of another Python. CI sets it,
+because it installs loopcore many times.
 """
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -39,6 +41,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from importlib import metadata
 from pathlib import Path
@@ -198,36 +201,51 @@ def tools() -> dict[str, str]:
     return {"cython": cython, "compiler": compiler_name()}
 
 
-def cache_key(tree: Path) -> str:
-    """Return a digest of everything that affects the result: this file, the sources in `tree`, the tools, the flags."""
-    digest = hashlib.sha256()
-    flags = [f"{name}={os.environ.get(name, '')}" for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")]
-    facts = [sys.version, str(sysconfig.get_config_var("EXT_SUFFIX")), platform.machine(), *tools().values(), *flags]
+def digest(tree: Path, *facts: str) -> str:
+    """Return a name for what is made of the sources in `tree` by this file; `facts` tell what else decides."""
+    found = hashlib.sha256()
     for fact in (*facts, Path(__file__).read_text(encoding="utf-8")):
-        digest.update(fact.encode() + b"\0")
+        found.update(fact.encode() + b"\0")
     for path in sorted(path for path in tree.rglob("*") if path.is_file()):
-        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+        found.update(path.relative_to(tree).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def keep(files: Iterable[Path], base: Path, place: Path) -> None:
+    """Copy `files`, which are below `base`, to `place`, unless another build was faster, with the same result."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+        copy = Path(scratch, "copy")
+        copy.mkdir()
+        for path in files:
+            target = copy / path.relative_to(base)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        with contextlib.suppress(OSError):
+            copy.rename(place)
 
 
 def compile_once(tree: Path, out: Path, modules: list[Path]) -> None:
-    """Compile `modules` of `tree` into `out`, or copy what an earlier build left in the cache."""
+    """Compile `modules` of `tree` into `out`, or copy what an earlier build left in the cache.
+
+    Cython translates for all Pythons alike, and leaves alone what is newer than its source.
+    """
     folder = os.environ.get(CACHE, "").strip()
     if not folder:
         run_compiler(tree, out, modules)
         return
-    kept = Path(folder) / cache_key(tree)
-    if not kept.is_dir():
-        run_compiler(tree, out, modules)
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            shutil.copytree(out, Path(scratch) / "out")
-            try:
-                os.rename(Path(scratch) / "out", kept)
-            except OSError:  # another build was faster, with the same result
-                pass
+    settings = [f"{name}={os.environ.get(name, '')}" for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")]
+    interpreter = [sys.version, str(sysconfig.get_config_var("EXT_SUFFIX")), platform.machine()]
+    translated = Path(folder, digest(tree, tools()["cython"]))
+    compiled = Path(folder, digest(tree, *interpreter, *tools().values(), *settings))
+    if compiled.is_dir():
+        shutil.copytree(compiled, out)
         return
-    shutil.copytree(kept, out)
+    if translated.is_dir():
+        shutil.copytree(translated, tree, dirs_exist_ok=True)
+    run_compiler(tree, out, modules)
+    keep(tree.rglob("*.c"), tree, translated)
+    keep((path for path in out.rglob("*") if path.is_file()), out, compiled)
 
 
 def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Path]:

@@ -132,6 +132,8 @@ def main() -> None:
             results.write(json.dumps({"event": "list", "tests": [name_of(test) for test in tests]}) + "\n")
         else:
             suite = unittest.TestSuite(test for test in tests if name_of(test) not in left_out)
+            gc.collect()
+            gc.freeze()  # each test is preceded by a collection, which needs not look at what is loaded
             suite.run(Recorder(results, options.patience))
             results.write(json.dumps({"event": "complete"}) + "\n")
     sys.stderr.flush()

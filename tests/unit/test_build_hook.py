@@ -156,6 +156,33 @@ def test_what_is_kept_of_a_build_does_not_depend_on_how_the_checkout_was_install
     assert builds == [tmp_path / name / "in" for name in ("new", "edited")]
 
 
+def test_what_is_translated_for_one_python_is_compiled_for_another(
+    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    translations = []
+
+    def run_compiler(tree: Path, out: Path, modules: list[Path]) -> None:
+        translated, source = tree / "loopcore" / "task.c", tree / "loopcore" / "task.py"
+        if not translated.exists() or translated.stat().st_mtime < source.stat().st_mtime:
+            translations.append(source.read_text(encoding="utf-8"))
+            translated.touch()
+        out.mkdir()
+        (out / "task.so").write_text(sys.version, encoding="utf-8")
+
+    monkeypatch.setattr(hook, "run_compiler", run_compiler)
+    monkeypatch.setenv("LOOPCORE_BUILD_CACHE", str(tmp_path / "kept"))
+    source = tmp_path / "source" / "core" / "loopcore" / "task.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("first", encoding="utf-8")
+    for place, version in (("1", "3.11"), ("2", "3.14"), ("3", "3.15")):
+        if place == "3":
+            source.write_text("edited", encoding="utf-8")
+        monkeypatch.setattr(sys, "version", version)
+        (built,) = hook.compile_modules(tmp_path / "source", [Path("loopcore", "task.py")], tmp_path / place)
+        assert (tmp_path / place / "out" / built).read_text(encoding="utf-8") == version
+    assert translations == ["first", "edited"]
+
+
 def test_a_failed_build_gives_the_reason_in_one_line(
     hook: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
