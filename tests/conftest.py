@@ -26,6 +26,7 @@ from hypothesis import settings
 from loopcore.testing.leaks import Watch
 from tests import collecting, coroutines, interpreter
 from tests.backends import kqueues, ports, simulated
+from tests.oracle import ORACLE
 
 interpreter.install()
 kqueues.install()  # before anything looks at what this platform has
@@ -35,7 +36,6 @@ settings.load_profile("no deadline")
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
-ORACLE = "asyncio"
 TESTS_BETWEEN_FREEZES = 50
 _tests_begun = itertools.count(1)
 

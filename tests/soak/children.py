@@ -21,7 +21,7 @@ from loopcore import new_event_loop
 from loopcore.ports.readiness import Capability
 from loopcore.services.children import HAS_PIDFD, Children
 from tests.backends.ports import available_backends
-from tests.conftest import ORACLE
+from tests.oracle import ORACLE
 
 PROGRAM = 'cat; echo "$1" >&2; exit "$1"'
 SIZES = (0, 1, 1000, 64 * 1024, 300_000)

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import ORACLE
+from tests.oracle import ORACLE
 
 PIECE = bytes(64 * 1024)
 PIECES = 128

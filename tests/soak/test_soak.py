@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ORACLE
+from tests.oracle import ORACLE
 from tests.soak import cycles_of_services  # noqa: F401 - adds its own to CYCLES
 from tests.soak.census import ROUNDS, soak
 from tests.soak.cycles import CYCLES

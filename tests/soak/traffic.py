@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from loopcore import new_event_loop
-from tests.conftest import ORACLE
+from tests.oracle import ORACLE
 from tests.soak.traffic_ends import ALIVE
 from tests.soak.traffic_kinds import KINDS, Run, stop
 

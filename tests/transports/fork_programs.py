@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import loopcore
-from tests.conftest import ORACLE
+from tests.oracle import ORACLE
 
 MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 PATIENCE = 20.0

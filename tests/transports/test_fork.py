@@ -12,7 +12,7 @@ import loopcore
 from loopcore.ports.completion import is_completion_backend
 from loopcore.selection.discovery import choose_backend
 from loopcore.services import forking
-from tests.conftest import ORACLE
+from tests.oracle import ORACLE
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60.0
