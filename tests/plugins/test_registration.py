@@ -256,6 +256,24 @@ def test_a_task_goes_on_if_the_hook_before_a_step_exits(loop: Any) -> None:
 
 
 @pytest.mark.loopcore_only
+@pytest.mark.parametrize("hook", ["loopcore_task_done", "loopcore_task_woken"])
+def test_waiters_are_woken_although_a_hook_exits(loop: Any, hook: str) -> None:
+    def leave(self: object, loop: Any) -> None:
+        loop.probes.unregister(self)
+        raise SystemExit
+
+    async def wait() -> None:
+        await task
+
+    task = loop.create_task(asyncio.sleep(0))
+    waiters = [loop.create_task(wait()) for _ in range(2)]
+    loop.probes.register(type("Leaving", (), {hook: hookimpl(leave)})())
+    with pytest.raises(SystemExit):
+        loop.run_forever()
+    loop.run_until_complete(asyncio.wait_for(asyncio.gather(*waiters), 30))
+
+
+@pytest.mark.loopcore_only
 def test_a_reader_runs_once_although_the_hook_before_it_exits(loop: Any) -> None:
     received: list[bytes] = []
     near, far = socket.socketpair()

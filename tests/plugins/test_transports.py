@@ -305,3 +305,38 @@ def test_a_hook_of_transports_has_nothing_else_watched(loop: Any) -> None:
     assert not any(others)
     loop.probes.unregister(other)
     assert not loop._watching_transports
+
+
+class Leaving:
+    @loopcore.hookimpl
+    def loopcore_transport_closed(self) -> None:
+        asyncio.get_running_loop().probes.unregister(self)  # type: ignore[attr-defined]
+        raise SystemExit
+
+
+def end_of(loop: Any, protocol: Any) -> None:
+    """Run until the exit of `Leaving`, and then until the protocol has heard of the end."""
+    with pytest.raises(SystemExit):
+        loop.run_forever()
+    loop.run_until_complete(asyncio.wait_for(protocol.seen("lost"), 30))
+
+
+def test_connection_lost_is_called_although_a_hook_exits(loop: Any) -> None:
+    near, far = unix_pair()
+    with far:
+        transport, protocol = loop.run_until_complete(loop.connect_accepted_socket(Protocol, near))
+        loop.probes.register(Leaving())
+        transport.abort()
+        end_of(loop, protocol)
+    assert near.fileno() == -1
+
+
+def test_connection_lost_of_tls_is_called_although_a_hook_exits(loop: Any) -> None:
+    async def connect() -> None:
+        async with secured(protocol):
+            loop.probes.register(Leaving())
+
+    protocol = Protocol()
+    connecting = loop.create_task(connect())
+    end_of(loop, protocol)
+    loop.run_until_complete(connecting)

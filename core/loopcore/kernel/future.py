@@ -236,6 +236,8 @@ class Future(Runnable):
         self._check_change()
         if isinstance(exception, type):
             exception = exception()
+            if self._status != _PENDING:  # its constructor has finished this future
+                raise InvalidStateError(f"{self._state}: {self!r}")
         if isinstance(exception, StopIteration):
             exception = stop_iteration_as_runtime_error(exception)
         if not isinstance(exception, BaseException):
@@ -299,7 +301,11 @@ class Future(Runnable):
         if self._public is not None:
             unlink(self._public, as_public(callback))
         if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
-            self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(callback), as_public(self))
+            try:
+                self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(callback), as_public(self))
+            except BaseException:  # a hook exits: the other waiters are woken
+                Future._schedule_callbacks(self)
+                raise
         return 0
 
     def _schedule_callbacks(self) -> None:

@@ -380,10 +380,11 @@ class Task(Future):
                 self._scheduler._stats.tasks_failed += 1
             else:
                 self._scheduler._stats.tasks_finished += 1
-            if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
-                self._announce("loopcore_task_done")
-        Future._schedule_callbacks(self)
-        self._public = None
+        try:
+            self._announce("loopcore_task_done")
+        finally:  # also if a hook exits
+            Future._schedule_callbacks(self)
+            self._public = None
 
     def _announce(self, hook: str) -> None:
         if self._scheduler is not None and self._scheduler._slow_path_flags & _WATCHING_HANDLES:

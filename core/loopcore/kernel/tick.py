@@ -77,6 +77,7 @@ def has_work(loop: "Scheduler") -> bool:
         or loop._flushes._count
         or loop._closing
         or loop._deferred_events is not None
+        or loop._due  # in a nested tick, or in that of a host that has left out `process_ready`
     )
 
 
@@ -107,11 +108,11 @@ def collect_due(loop: "Scheduler", now: float) -> None:
     if loop._timers.earliest < limit:
         due = loop._timers.pop_due(limit)
         loop._stats.timers_fired += len(due)
-        if loop._observers.wants & _DUE:
-            for timer in due:
-                loop._observers.report(_DUE, timer, to_ns(min(now - timer._when, _LONGEST)))
         # Added to, not replaced: a host may have left out `process_ready`, a callback may run a nested tick.
         loop._due = loop._due + due if loop._due else due
+        if loop._observers.wants & _DUE:  # last: a signal handler may exit while an observer runs Python
+            for timer in due:
+                loop._observers.report(_DUE, timer, to_ns(min(now - timer._when, _LONGEST)))
 
 
 # Pending, io, check, timers, close
@@ -325,8 +326,10 @@ def flush_after_error(loop: "Scheduler") -> None:
 def flush_early(loop: "Scheduler") -> None:
     """Flush between two callbacks the writes held back for the end of the tick: they have become too large."""
     outer, loop._source = loop._source, _FLUSH
-    run_flushes(loop)
-    loop._source = outer
+    try:
+        run_flushes(loop)
+    finally:
+        loop._source = outer
 
 
 def run_closing(loop: "Scheduler") -> int:

@@ -139,13 +139,14 @@ class TimerHeap(TimerKeeper):
 
     def _drop_cancelled(self) -> None:
         # A callback may set and cancel timers without end before the loop looks.
-        count = len(self._new)  # a finalizer may set more meanwhile
+        count = len(self._new)
+        # First: a finalizer may set more timers meanwhile, behind these, and must not get here.
+        self._new_limit = 2 * (count + _COMPACT_ABOVE)
         if self.cancelled_count:
             live = live_of(self._new[:count])
             self._new[:count] = live
             self.cancelled_count -= count - len(live)
-            count = len(live)
-        self._new_limit = 2 * (count + _COMPACT_ABOVE)
+            self._new_limit = 2 * (len(live) + _COMPACT_ABOVE)
 
     def _move_new(self) -> None:
         if len(self._new) >= _SORT_FROM and len(self._new) >= len(self._run):

@@ -370,12 +370,14 @@ class Connection(FlowControl):
         self._loop._schedule(self._call_connection_lost, (exc,), self._context)
 
     def _call_connection_lost(self, exc: BaseException | None) -> None:
-        if self._loop._watching_transports:
-            fire_transport_hook(self, "closed", exc)
         try:
-            self._protocol.connection_lost(exc)  # type: ignore[arg-type]
-        finally:
-            self._drop_references()
+            if self._loop._watching_transports:
+                fire_transport_hook(self, "closed", exc)
+        finally:  # also if a hook exits
+            try:
+                self._protocol.connection_lost(exc)  # type: ignore[arg-type]
+            finally:
+                self._drop_references()
 
     def _drop_references(self) -> None:
         """Release the socket, and every reference that could keep this transport alive or be kept alive by it."""

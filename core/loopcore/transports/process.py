@@ -269,15 +269,17 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._call(self._wake_after_ticks, TICKS_BEFORE_WAKING)
 
     def _call_connection_lost(self) -> None:
-        if self._loop._watching_transports:
-            fire_transport_hook(self, "closed", None)
         try:
-            self._protocol.connection_lost(None)
-        finally:
-            self._leave_survivors()
-            self._wake_waiters()
-            self._proc = None
-            self._protocol = None
+            if self._loop._watching_transports:
+                fire_transport_hook(self, "closed", None)
+        finally:  # also if a hook exits
+            try:
+                self._protocol.connection_lost(None)
+            finally:
+                self._leave_survivors()
+                self._wake_waiters()
+                self._proc = None
+                self._protocol = None
 
     def _leave_survivors(self) -> None:
         if self._survives:

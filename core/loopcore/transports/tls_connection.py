@@ -121,14 +121,16 @@ class TlsConnection(TlsSending):
         protocol, self._protocol = self._protocol, None
         self._on_data = self._on_get_buffer = self._on_buffer_updated = None
         server, self._server = self._server, None
-        if self._engine.agreed and self._loop._watching_transports:
-            fire_transport_hook(self, "closed", exc)
         try:
-            if self._connected:
-                protocol.connection_lost(exc)
-        finally:
-            if server is not None:
-                detach(server, self)
+            if self._engine.agreed and self._loop._watching_transports:
+                fire_transport_hook(self, "closed", exc)
+        finally:  # also if a hook exits
+            try:
+                if self._connected:
+                    protocol.connection_lost(exc)
+            finally:
+                if server is not None:
+                    detach(server, self)
 
     # The handshake
 

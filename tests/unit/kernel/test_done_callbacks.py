@@ -312,3 +312,14 @@ def test_a_future_that_a_task_waits_for_cannot_end_on_a_closed_loop(loop: asynci
     if end == "set_exception":
         assert isinstance(future.exception(), OSError)
     task.get_coro().close()  # type: ignore[union-attr]
+
+
+async def test_an_exception_class_whose_constructor_finishes_the_future_is_refused(loop: Loop) -> None:
+    class Finishes(Exception):
+        def __init__(self) -> None:
+            future.set_result(1)
+
+    future = loop.create_future()
+    with pytest.raises(asyncio.InvalidStateError):
+        future.set_exception(Finishes)
+    assert await future == 1

@@ -129,3 +129,15 @@ def test_timers_that_were_collected_twice_all_fire() -> None:
     reactor.process_events(reactor.poll_events())
     reactor.process_ready()
     assert fired == [1, 2]
+
+
+@pytest.mark.loopcore_only
+def test_a_wait_does_not_block_while_a_due_timer_has_not_run() -> None:
+    clock = VirtualClock()
+    reactor = Scheduler(ScriptedBackend(clock), clock=clock)
+    begun, fired = clock.at, []
+    reactor.call_at(begun, fired.append, 1)
+    reactor.poll_events()
+    reactor.call_at(begun + 5, fired.append, 2)
+    reactor.tick()
+    assert (clock.at, fired) == (begun, [1])

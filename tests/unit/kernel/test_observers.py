@@ -270,3 +270,19 @@ def test_an_observer_without_init_is_refused(loop: Any) -> None:
 
     with pytest.raises(UsageError, match=r"call Observer\.__init__"):
         loop.probes.register(Forgetful())
+
+
+def test_due_timers_are_kept_if_an_observer_exits_that_hears_of_them(loop: Any) -> None:
+    class Leaves(Notes):
+        def note(self, event: int, what: Any, number: int) -> None:
+            self.wants = 0
+            raise SystemExit
+
+    fired: list[int] = []
+    for number in range(3):
+        loop.call_at(loop.time() - 3 + number, fired.append, number)
+    loop.probes.register(Leaves(observer.DUE))
+    with pytest.raises(SystemExit):
+        run(loop)
+    run(loop)
+    assert fired == [0, 1, 2]

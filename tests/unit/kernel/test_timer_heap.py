@@ -409,3 +409,25 @@ def test_nan_and_what_is_no_number_are_refused_as_deadlines(loop: Any) -> None:
     with pytest.raises(TypeError):
         loop.call_at("soon", print)
     assert loop._timers.next_deadline() == float("inf")
+
+
+@pytest.mark.skipif(not hasattr(TimerHeap, "_move_reversed"), reason="compiled, nothing runs in between")
+def test_a_timer_that_a_finalizer_sets_while_cancelled_ones_are_dropped_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owner = Owner()
+    kept = [owner.set(1.0)]
+    while len(owner.timers._new) < owner.timers._new_limit:
+        timer = owner.set(2.0)
+        timer._cancelled = True
+        owner.timers.note_cancelled(timer)
+
+    def live_of(timers: list[TimerHandle]) -> list[TimerHandle]:
+        if len(kept) == 1:
+            kept.append(owner.set(3.0))
+        return [timer for timer in timers if not timer.cancelled()]
+
+    monkeypatch.setattr("loopcore.kernel.timers.live_of", live_of)
+    kept.append(owner.set(4.0))
+    assert owner.timers.pop_due(NEVER) == kept
+    assert owner.timers.cancelled_count == 0
