@@ -472,7 +472,8 @@ def record(state: dict[str, Any], number: int, text: str) -> bool:
         raise LookupError(f"the loopcore of that process has no recorder: {exc}") from None
     seconds, name = text.split(" ", 1)
     present = recorder_of(loop)
-    used = Recorder(most=0) if present is None else present  # ours writes a dump only when asked
+    # Ours writes a dump only when asked, and to `name`: its `dumps` would be in the working directory.
+    used = Recorder(dumps=Path(name), most=0) if present is None else present
     try:
         if present is None:
             in_loop(loop, lambda: loop.probes.register(used, "recorder"))

@@ -1,5 +1,6 @@
 """The agent in this process, which takes no attaching."""
 
+import asyncio
 import importlib.resources
 import os
 import socket
@@ -81,3 +82,15 @@ def test_another_users_socket_in_the_place_of_the_commands_gets_no_answer(
             sock.settimeout(PATIENCE)
             assert sock.recv(4096) == b""
         agent.join(PATIENCE)
+
+
+async def test_a_process_that_may_not_write_in_its_directory_can_be_recorded(
+    loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) == tmp_path)
+    space, status = agent_globals(), tmp_path.stat()
+    space["loop_numbered"] = lambda state, number: (loop, 0)
+    space["wait_for"] = lambda sock, seconds: None
+    state = {"sock": None, "place": (str(tmp_path), (status.st_dev, status.st_ino))}
+    await asyncio.to_thread(space["record"], state, 1, f"0 {tmp_path / 'recording'}")
+    assert (tmp_path / "recording").stat().st_size
