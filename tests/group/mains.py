@@ -299,6 +299,23 @@ async def aborts_at_once(member: Member) -> None:
         assert client.recv(1) == b""
 
 
+async def ends_in_a_handshake(member: Member) -> None:
+    """`serve_forever` is cancelled while a client is in its TLS handshake."""
+    server = await member.create_server(
+        lambda: Named(member.index), "127.0.0.1", 0, ssl=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    )
+    serving = asyncio.ensure_future(server.serve_forever())
+    taken, client = socket.socketpair()
+    server.take(taken)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    serving.cancel()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.wait([serving])
+    with client:
+        assert client.recv(1) == b""
+
+
 async def serves_unix(member: Member, path: str | Path) -> None:
     servers[member.index] = await member.create_unix_server(lambda: Named(member.index), path)
     await member.draining()

@@ -106,6 +106,10 @@ def test_a_connection_that_arrives_at_the_end_does_not_keep_its_member(make_grou
     assert make_group(mains.aborts_at_once, loops=1).run() == 0
 
 
+def test_a_server_that_is_cancelled_does_not_wait_for_a_handshake(make_group: Make) -> None:
+    assert make_group(mains.ends_in_a_handshake, loops=1).run() == 0
+
+
 def test_a_socket_that_the_program_has_can_be_served(make_group: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         with make_group(mains.serves_given, sockets=[sock]):

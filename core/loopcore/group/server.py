@@ -292,7 +292,9 @@ class GroupServer(asyncio.AbstractServer):
             self._wake()
 
     def close_clients(self) -> None:
-        """Close every connection of this member once its written bytes have been sent."""
+        """Close every connection of this member once its written bytes have been sent, at once in its TLS handshake."""
+        for task in list(self._connecting):
+            task.cancel()
         for accepted in list(self._open):
             if accepted.transport is not None:
                 accepted.transport.close()
