@@ -329,7 +329,7 @@ class Recorder:
         """Write a dump when a stall begins, in case the loop never goes on; its end replaces that (`WatchHost`)."""
         if event == "begin":
             self._stall_count += 1
-            self._stalls = [*self._stalls[-STALLS_KEPT:], describe_stall(stall, self._stall_count)]
+            self._stalls = [*self._stalls[1 - STALLS_KEPT :], describe_stall(stall, self._stall_count)]
             path = self._dump_if_due("stall", f"{stall.cause}, {stall.seconds:.2f} s so far")
             self._stalls_under_way.append((stall, path, self._stall_count))
             return
@@ -374,8 +374,9 @@ class Recorder:
             wait = self._every - (now - self._written_at)
             if tape is None or self._written >= self._most or wait > 0:
                 if tape is not None:
-                    until = f"{wait:.0f} s" if self._written < self._most else "the process ends: most is reached"
-                    logger.info("no recording is written of this (%s: %s), nor of others for %s", reason, detail, until)
+                    is_last = self._written >= self._most
+                    until = "until the process ends: most is reached" if is_last else f"for {wait:.0f} s"
+                    logger.info("no recording is written of this (%s: %s), nor of others %s", reason, detail, until)
                 return None
             self._written += 1
             self._written_at = now

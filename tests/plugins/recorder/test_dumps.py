@@ -19,7 +19,9 @@ from loopcore.errors import UsageError
 from loopcore_plugins import _tasktree
 from loopcore_plugins.recorder import Recorder
 from loopcore_plugins.recorder.layout import Kind
+from loopcore_plugins.recorder.plugin import STALLS_KEPT
 from loopcore_plugins.recorder.reading import Recording
+from loopcore_plugins.watchdog.stall import Stall
 from loopcore_plugins.watchdog.watch_thread import watch_thread
 from tests.plugins.recorder.recording import PATIENCE, named, of, quiet, read, written
 
@@ -129,6 +131,22 @@ def test_dumps_are_limited(loop: Any, tmp_path: Path, options: dict[str, Any], c
     written(tmp_path, count)
     recorder.dump()  # is not
     written(tmp_path, count + 1)
+
+
+@pytest.mark.reports_errors
+def test_the_log_says_that_no_more_is_written(loop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    loop.probes.register(quiet(tmp_path, exceptions=True, most=0))
+    loop.call_exception_handler({"message": "wrong"})
+    assert "(exception: wrong), nor of others until the process ends: most is reached" in caplog.text
+
+
+def test_the_last_stalls_are_kept(loop: Any, tmp_path: Path) -> None:
+    recorder = quiet(tmp_path, most=0)
+    loop.probes.register(recorder)
+    for _ in range(STALLS_KEPT + 2):
+        recorder.note_stall("begin", loop, Stall("blocked", 1.0, 0.0))
+    assert len(recorder._stalls) == STALLS_KEPT
 
 
 @pytest.mark.reports_errors
