@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from loopcore.group import LoopGroup
+from loopcore.group.group import Signals
 from tests.group import mains
 from tests.group.mains import PATIENCE, asked, connected
 
@@ -178,3 +179,24 @@ def test_a_blocked_thread_does_not_keep_the_process(run: Callable[..., Program])
     assert program.wait() == 1
     assert program.process.stderr is not None
     assert "is left behind" in program.process.stderr.read()
+
+
+def test_handlers_that_c_code_has_set_become_the_default(
+    make_group: Callable[..., LoopGroup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`signal.signal` returns None for them."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    set_handler = signal.signal
+
+    def set_over_c(number: int, handler: Any) -> Any:
+        replaced = set_handler(number, handler)
+        return None if replaced is before[signal.Signals(number)] else replaced
+
+    monkeypatch.setattr(signal, "signal", set_over_c)
+    try:
+        with Signals(make_group(mains.only_waits), True):
+            pass
+        assert {signal.getsignal(number) for number in before} == {signal.SIG_DFL}
+    finally:
+        for number, handler in before.items():
+            set_handler(number, handler)

@@ -1,6 +1,7 @@
 """Loops bear what backends may do, and seldom do."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -116,6 +117,31 @@ def test_handler_is_put_back_if_there_is_no_thread_to_be_had(monkeypatch: pytest
     with pytest.raises(RuntimeError, match="new thread"):
         Interruptions().__enter__()
     assert signal.getsignal(signal.SIGUSR2) is before
+
+
+@unix_only
+@pytest.mark.parametrize("starts", [True, False], ids=["thread", "no thread"])
+def test_a_handler_that_c_code_has_set_becomes_the_default(monkeypatch: pytest.MonkeyPatch, starts: bool) -> None:
+    """`signal.signal` returns None for it."""
+    set_handler = signal.signal
+    before = set_handler(signal.SIGUSR2, signal.SIG_IGN)
+
+    def set_over_c(number: int, handler: Any) -> Any:
+        replaced = set_handler(number, handler)
+        return None if replaced is signal.SIG_IGN else replaced
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(signal, "signal", set_over_c)
+    if not starts:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+    try:
+        with contextlib.suppress(RuntimeError), Interruptions():
+            pass
+        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
+    finally:
+        set_handler(signal.SIGUSR2, before)
 
 
 @unix_only

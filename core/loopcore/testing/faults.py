@@ -63,7 +63,7 @@ class Interruptions:
         try:
             self._sender.start()
         except BaseException:  # no thread could be started
-            signal.signal(self._number, self._handler)
+            signal.signal(self._number, self._handler or signal.SIG_DFL)  # None: it was set by C code
             raise
         return self
 
@@ -73,7 +73,7 @@ class Interruptions:
         assert self._sender is not None
         self._over.set()
         self._sender.join()  # the last signal has arrived; `signal` runs pending handlers before it sets another
-        signal.signal(self._number or 0, self._handler)
+        signal.signal(self._number or 0, self._handler or signal.SIG_DFL)
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         self.count += 1

@@ -76,7 +76,7 @@ def _resizing(sampler: Sampler) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGWINCH, before)
+        signal.signal(signal.SIGWINCH, before or signal.SIG_DFL)  # None: it was set by C code
 
 
 class Top:

@@ -6,6 +6,8 @@ import signal
 import sys
 from io import StringIO
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,10 +22,29 @@ from loopcore_plugins.inspect.columns import TABS, count_of, share_of, size_of, 
 from loopcore_plugins.inspect.detail import event_lines
 from loopcore_plugins.inspect.figures import Event
 from loopcore_plugins.inspect.screen import View, _footer, _table
+from loopcore_plugins.inspect.top import _resizing
 from tests.plugins.inspect.processes import SERVER, loopcore, running, server_file
 from tests.plugins.inspect.terminal import Terminal, save_picture
 
 pytestmark = pytest.mark.loopcore_only
+
+
+def test_a_handler_of_resizing_that_c_code_has_set_becomes_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`signal.signal` returns None for it."""
+    set_handler = signal.signal
+    before = set_handler(signal.SIGWINCH, signal.SIG_IGN)
+
+    def set_over_c(number: int, handler: Any) -> Any:
+        replaced = set_handler(number, handler)
+        return None if replaced is signal.SIG_IGN else replaced
+
+    monkeypatch.setattr(signal, "signal", set_over_c)
+    try:
+        with _resizing(Mock()):
+            pass
+        assert signal.getsignal(signal.SIGWINCH) is signal.SIG_DFL
+    finally:
+        set_handler(signal.SIGWINCH, before)
 
 
 def has(*texts: str):  # type: ignore[no-untyped-def]
