@@ -39,7 +39,7 @@ Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 class Opening:
     """The result of `open`: `await` it for the File, or use it in `async with`, which closes the File at the end."""
 
-    __slots__ = ("_file", "_mode", "_path")
+    __slots__ = ("_file", "_is_entered", "_mode", "_path")
 
     def __init__(self, path: Path, mode: Mode) -> None:
         self._path: str | bytes = os.fspath(path)
@@ -47,20 +47,26 @@ class Opening:
             raise ValueError("embedded null byte")
         self._mode = mode
         self._file: File | None = None
+        self._is_entered = False
 
     def __await__(self) -> Generator[Any, None, File]:
         return self._open().__await__()
 
     async def __aenter__(self) -> File:
-        if self._file is not None:
+        if self._is_entered:
             raise RuntimeError("this is in use already; call open() again for each `async with`")
-        self._file = await self._open()
+        self._is_entered = True
+        try:
+            self._file = await self._open()
+        except BaseException:
+            self._is_entered = False
+            raise
         return self._file
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        file, self._file = self._file, None
+        file, self._file, self._is_entered = self._file, None, False
         if file is not None:
             await file.close()
 

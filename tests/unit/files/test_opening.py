@@ -96,6 +96,17 @@ async def test_an_opening_is_for_one_block(path: Path) -> None:
     assert file.closed
 
 
+async def test_an_opening_is_refused_while_another_task_enters_it(path: Path) -> None:
+    opening = files.open(path)
+    outcomes = await asyncio.gather(opening.__aenter__(), opening.__aenter__(), return_exceptions=True)
+    assert [type(each) for each in outcomes] == [files.File, RuntimeError]
+    await opening.__aexit__(None, None, None)
+    path.unlink()
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            await opening.__aenter__()
+
+
 @pytest.mark.parametrize("wrong", ["r", "w+", "rt", "a"])
 def test_text_is_refused_with_the_way_out(wrong: str) -> None:
     with pytest.raises(ValueError, match=r"binary: use mode .*b instead of"):
