@@ -360,8 +360,9 @@ class File:
             raise OverflowError(f"{offset} is too large for a position in a file")
 
     def _abandon(self) -> None:
-        # Calls still in flight in threads keep the old Descriptor; the last of them closes it.
+        # Calls still in flight keep the old Descriptor, and it closes the file once the last of them has ended.
         descriptor, self._descriptor = self._descriptor, Descriptor(-1)
+        self._turn = Turn(self._descriptor)
         if not descriptor.uses:
             descriptor.close_now()
 

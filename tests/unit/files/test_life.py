@@ -307,6 +307,38 @@ def test_a_file_whose_loop_is_closed_says_so_and_is_closed(loop: Loop, path: Pat
     assert [is_open(number) for number in numbers] == [False, False]
 
 
+def test_a_file_whose_loop_is_closed_is_closed_after_the_last_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def read(descriptor: Any, limit: int, offset: int) -> bytes:
+        entered.set()
+        assert go_on.wait(10.0)
+        return b""
+
+    monkeypatch.setattr(threads, "_read", read)
+    loop = asyncio.SelectorEventLoop()
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    loop.set_default_executor(pool)
+    file = loop.run_until_complete(files.open(path)._open())
+    number, reading = file.fileno(), file.read()
+
+    async def begin() -> None:
+        reading.send(None)
+        while not entered.is_set():
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(begin())
+    loop.close()
+    asyncio.run(file.close())
+    assert is_open(number)
+    reading.close()
+    go_on.set()
+    pool.shutdown(wait=True)
+    gc.collect()
+    assert file.closed
+    assert not is_open(number)
+
+
 def test_a_file_of_another_loop_is_refused_and_stays(loop: Loop, path: Path) -> None:
     file = loop.run_until_complete(files.open(path)._open())
 
