@@ -1,14 +1,16 @@
 """The listening sockets of a group: which member gets which, and when they are closed."""
 
 import asyncio
+import errno
 import socket
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from loopcore.group import GroupError
-from loopcore.group.listeners import Listeners
+from loopcore.group.listeners import Listeners, bind_like
 from loopcore.group.part import ListenRequest
 
 ARGUMENTS = {"host": "127.0.0.1", "port": 0, "family": 0, "reuse_address": None, "reuse_port": False}
@@ -86,4 +88,26 @@ async def test_members_share_a_socket_where_the_kernel_would_give_all_connection
             sock.close()
     ((_, server),) = listeners._made()
     assert (server.of(0) == server.of(1)) == share
+    listeners.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="members share a socket elsewhere")
+async def test_no_socket_is_left_open_if_the_port_of_another_is_taken_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[socket.socket] = []
+
+    def bind_one(pattern: socket.socket, name: Any) -> socket.socket:
+        if made:
+            assert made[0].fileno() >= 0
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        made.append(bind_like(pattern, name))
+        return made[0]
+
+    monkeypatch.setattr("loopcore.group.listeners.bind_like", bind_one)
+    arguments = ARGUMENTS | {"host": ("127.0.0.1", "127.0.0.2")}
+    listeners = Listeners(2, ())
+    for sock in (await listeners.listen(MEMBERS[0], ListenRequest("tcp", tuple(sorted(arguments.items())), 0))).sockets:
+        sock.close()
+    assert [sock.fileno() for sock in made] == [-1]
     listeners.close()

@@ -42,7 +42,7 @@ class ServerSockets:
         found = self.members[index]
         if found is None:
             pattern = next(each for each in self.members if each is not None)
-            found = self.members[index] = [bind_like(sock, sock.getsockname()) for sock in pattern]
+            found = self.members[index] = bind_all_like([(sock, sock.getsockname()) for sock in pattern])
         return found
 
     def give_up(self, user: Host) -> bool:
@@ -181,17 +181,14 @@ class Listeners:
             try:
                 names = [(sock, sock.getsockname()) for sock in first]
                 close_all(first)
-                first = [bind_like(sock, name) for sock, name in names]
+                first = bind_all_like(names)
             except OSError:
                 close_all(first)
                 return self._shared(number, await bind(create, arguments))
         members = [first]
         try:
             for _ in range(1, self._count):
-                own: list[socket.socket] = []
-                members.append(own)
-                for sock in first:
-                    own.append(bind_like(sock, sock.getsockname()))
+                members.append(bind_all_like([(sock, sock.getsockname()) for sock in first]))
         except BaseException:
             for own in members:
                 close_all(own)
@@ -225,6 +222,18 @@ def bind_like(pattern: socket.socket, name: Any) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def bind_all_like(names: Sequence[tuple[socket.socket, Any]]) -> list[socket.socket]:
+    """Return a socket like each, bound to the name beside it; after an error none is left open."""
+    made: list[socket.socket] = []
+    try:
+        for pattern, name in names:
+            made.append(bind_like(pattern, name))
+    except BaseException:
+        close_all(made)
+        raise
+    return made
 
 
 def close_all(sockets: list[socket.socket]) -> None:
