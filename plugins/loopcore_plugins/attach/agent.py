@@ -117,7 +117,7 @@ def serve(sock: Any, state: dict[str, Any]) -> None:
             continue
         if not received:
             return
-        heard = now
+        heard = time.monotonic()
         *lines, rest = (rest + received).split(b"\n")
         for line in lines:
             # A question is `ASK NUMBER TEXT`: no parser of JSON need be imported here.

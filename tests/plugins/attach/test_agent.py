@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,3 +95,32 @@ async def test_a_process_that_may_not_write_in_its_directory_can_be_recorded(
     state = {"sock": None, "place": (str(tmp_path), (status.st_dev, status.st_ino))}
     await asyncio.to_thread(space["record"], state, 1, f"0 {tmp_path / 'recording'}")
     assert (tmp_path / "recording").stat().st_size
+
+
+def test_the_agent_counts_silence_from_the_last_question() -> None:
+    space = agent_globals()
+    now, silence = 0.0, space["SILENCE"]
+
+    class Client:
+        """Asks once, after a long time, and then is silent."""
+
+        patience = 0.0
+
+        def settimeout(self, seconds: float) -> None:
+            self.patience = seconds
+
+        def recv(self, size: int) -> bytes:
+            nonlocal now
+            if not now:
+                now = silence - 1
+                return b"watch 0 \n"
+            now += self.patience
+            raise TimeoutError
+
+        def sendall(self, data: bytes, flags: int) -> None: ...
+
+    space["time"] = SimpleNamespace(monotonic=lambda: now)
+    space["watch"] = lambda state, number, text: state.update(watching=True)
+    space["probe_all"] = lambda state: None
+    space["serve"](Client(), {"watching": False})
+    assert now == pytest.approx(2 * silence - 1, abs=1.0)
