@@ -145,10 +145,10 @@ def try_to_send(operation: Any) -> tuple[Any, bool]:
         return 0, False
     except OSError as exc:
         return exc, True
+    offered = 0
     for buffer in buffers:
-        sent_of = len(buffer) if type(buffer) is bytes else memoryview(buffer).nbytes
-        head += sent_of
-    return sent, sent == head
+        offered += len(buffer) if type(buffer) is bytes else memoryview(buffer).nbytes
+    return sent, sent == offered
 
 
 def _write(association: Association, vector: list[memoryview]) -> int:

@@ -7,7 +7,6 @@ cdef class Chunks:
     cdef object _rest
 
     cpdef object append(self, bytes data)
-    @cython.locals(rest=object, tail=object)
     cdef object _append_behind(self, bytes data)
     cdef object _add_chunk(self, object chunk)
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, length=Py_ssize_t, taken=bytes)
@@ -19,7 +18,6 @@ cdef class Chunks:
     @cython.locals(found=Py_ssize_t)
     cpdef Py_ssize_t find(self, object wanted, Py_ssize_t offset) except -2
     cdef object _gather(self)
-    @cython.locals(everything=bytes)
     cpdef bytes peek(self)
 
 

@@ -23,7 +23,7 @@ cdef class StreamWriter:
 
     @cython.locals(intake=Intake)
     cdef object _failure(self)
-    @cython.locals(connection=Connection, closing=bint)
+    @cython.locals(connection=Connection)
     cdef bint _closing(self) except -1
 
 

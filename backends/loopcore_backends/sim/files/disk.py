@@ -298,9 +298,10 @@ class Disk:
         """rmdir(2)."""
         if place.inode is None:
             raise error(errno.ENOENT)
-        if place.name in (".", "..") or place.inode is self.root:
-            number = {".": errno.EINVAL, "..": errno.ENOTEMPTY}.get(place.name, errno.EBUSY)
-            raise error(errno.EBUSY if place.inode is self.root else number)
+        if place.inode is self.root:
+            raise error(errno.EBUSY)
+        if place.name in (".", ".."):
+            raise error(errno.EINVAL if place.name == "." else errno.ENOTEMPTY)
         if not isinstance(place.inode, Directory):
             raise error(errno.ENOTDIR)
         if self.names(place.inode):
