@@ -17,6 +17,7 @@ DECLARED: Final = {
     "uring": "loopcore_backends.uring:UringBackend",
     "sim": "loopcore_backends.sim:SimBackend",
 }
-"""The entry points again, for a copy of loopcore without its metadata: frozen, vendored, or on PYTHONPATH."""
+"""The entry points again, for `auto`, as reading metadata takes long, and for a copy of loopcore without its metadata:
+frozen, vendored, or on PYTHONPATH."""
 
 show_sources(__name__, __path__)

@@ -81,7 +81,7 @@ class Association:
         self.unwatchable: bool = False
         """A regular file, or another descriptor that cannot report readiness and is always ready."""
         self.rested: int = -1
-        """The number of the wait before which it was found idle."""
+        """The number of the wait before which it was found idle; -1 while it is in use."""
         self._socket: Borrowed | None = None
         self._identity: tuple[int, int] = (0, 0)
         self._look()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from loopcore_backends.sim.world import World
 
 _FIRST_PID: Final = 1000
-"""The process of each host has this plus the host's number, the next process of a host as much more."""
+"""The first process of a host has this plus the host's number; each later one has this much more."""
 
 
 class Host:

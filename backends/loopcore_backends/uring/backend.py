@@ -29,7 +29,8 @@ Memory
 ------
 The kernel may write to the memory of a request until the request has ended. Requests that are unended when their ring
 is abandoned keep their memory until the kernel reports that the ring has ended (see `abandoned`). `close` waits for
-that a while; a move does only if many rings are ending. If the ring's thread has ended, nothing runs them.
+that, at most a second for each ring; a move waits only if many rings are ending. If the ring's thread has ended,
+nothing runs the requests, and their memory is not kept.
 
 Cancelling
 ----------

@@ -77,7 +77,10 @@ def check_kind(path: str | bytes, mode: int) -> None:
 
 
 def check_opened(path: str | bytes, fd: int, mode: int) -> None:
-    """Refuse a directory or a file without a position, without disk access. `mode` is st_mode, or 0 if unknown."""
+    """Refuse a directory or a file without a position; clear O_NONBLOCK of any other. No disk access.
+
+    `mode` is st_mode, or 0 if unknown.
+    """
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     try:

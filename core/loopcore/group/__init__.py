@@ -11,7 +11,8 @@ Every loop runs `main`, each with another Member. A server that the members crea
 loop accepts, and a connection goes to the loop with the least to do. docs/reference/group.md describes the interface,
 docs/explanation/several-loops.md what is per loop and what is shared, docs/adr/0024 the reasons.
 
-The loops' public interfaces are all that is used, so members may run on any asyncio loop.
+Members may run on any asyncio loop: only the interface that all loops have is needed. On loopcore's, servers also ask
+the policy of connections, and count in the loop's counters.
 
 Imports the loop and the runner; `serving`, `gunicorn`, `sim` and `cli` may import it.
 """

@@ -28,7 +28,8 @@ class MemberStats:
     index: int
     """Its place in the group; -1 for the sum."""
     responsive: bool
-    """Whether its loop answered in time. If not, the figures are the last that it published, and `counters` is None."""
+    """Whether its loop answered in time, or has ended. Without an answer the figures are the last that it published,
+    and `counters` is None."""
     connections: int
     """Open connections of its servers."""
     accepted: int

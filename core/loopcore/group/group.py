@@ -225,7 +225,10 @@ class LoopGroup:
 
     @property
     def exit_code(self) -> int:
-        """What `run` returns, once the group has ended; 0 before."""
+        """The exit code of the members: 0 until one fails, and final once the group has ended.
+
+        `run` returns it, unless a second signal has stopped the group.
+        """
         return 0 if self._supervisor is None else self._supervisor.exit_code
 
     # Members

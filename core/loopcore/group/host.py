@@ -93,7 +93,7 @@ class Host:
 
 
 def code_of(error: BaseException) -> int:
-    """Return the exit code that a program has which raises `error`."""
+    """Return the exit code of a program that raises `error`."""
     if not isinstance(error, SystemExit):
         return 1
     if error.code is None:

@@ -115,7 +115,7 @@ class Life:
     # Calls from the group
 
     def keep(self) -> None:
-        """Give no more connections to others, and refuse theirs from then on."""
+        """Give no more connections to other members, and ask for none; those on their way are served here."""
         for server in self._servers.values():
             server.withdraw()
 

@@ -70,7 +70,10 @@ class LoadTable:
         return self.read(index, _GENERATION) == generation
 
     def count_arrival(self, index: int, sender: int) -> None:
-        """Count a connection that has come from `sender`, which waits for the count; of retired members, too."""
+        """Count a connection that has arrived from `sender`, also if the member is retired.
+
+        `sender` compares the count with what it has sent.
+        """
         self.write(index, _FIXED + sender, self.read(index, _FIXED + sender) + 1)
 
     def read(self, index: int, cell: int) -> float:
@@ -181,6 +184,10 @@ class Load:
         return least if scores[least] < scores[self._index] - MARGIN else None
 
     def _on_the_way(self, other: int) -> int:
+        """Return how many connections this member has given to `other` that `other` has not counted yet.
+
+        They count as its load: its row changes only when its loop runs, and until then all of a burst would go to it.
+        """
         arrived = int(self._table.read(other, _FIXED + self._index)) - self._seen[other]
         return max(0, self._sent[other] - arrived)
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from loopcore.group.descriptors import receive
 
 CAPACITY: Final = 256
-"""Connections that wait in the inbox of a thread. A full socket says so itself."""
+"""The most connections that wait in the inbox of a thread. That of a process is a socket, which says if it is full."""
 
 BATCH: Final = 64
 """Connections that a process takes from its inbox before other callbacks get their turn."""

@@ -467,7 +467,7 @@ def not_ready(timeout: float | None) -> str:
 
 
 def positive(code: int) -> int:
-    """Return an exit code as a shell has it: 128 and the signal's number for a process that a signal has ended."""
+    """Return an exit code as a shell has it: 128 plus the signal's number for a process that a signal has ended."""
     return code if code >= 0 else 128 - code
 
 

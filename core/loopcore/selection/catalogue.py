@@ -1,7 +1,7 @@
 """The catalogue of an entry-point group: which distribution declares which name. Read once, imported on demand.
 
-Core has no list of backends or plugins; ours and third-party ones are found the same way. Names are read from the
-metadata of the installed distributions. Code is imported only when it is asked for by name, and then kept.
+Names are read from the metadata of the installed distributions, loopcore's own and others alike. `own`, which `auto`
+uses, reads loopcore's own from a table instead. Code is imported only when it is asked for by name, and then kept.
 
 Thread: any.
 """

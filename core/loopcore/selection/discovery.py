@@ -1,8 +1,6 @@
 """Discovery: which backends and plugins are installed, and which one a program gets.
 
-Backends and plugins are entry points, in the groups `loopcore.backends` and `loopcore.plugins`. Core has no list of
-them: ours and third-party ones are found the same way. Names are read once, from the metadata of the
-installed distributions. Code is imported only when it is asked for by name, and then kept.
+Backends and plugins are entry points, in the groups `loopcore.backends` and `loopcore.plugins` (see `catalogue`).
 
 A backend is chosen by argument, else by LOOPCORE_BACKEND, else by `auto`. Each is a name, or comma-separated names in
 order of preference, which may include `auto`. A single name never silently becomes another. A list skips backends
@@ -80,13 +78,15 @@ class Extension(NamedTuple):
 
 
 class BackendFacts(NamedTuple):
-    """What `loopcore info` says about a backend; `reason` is empty if it can run here, `details` if it cannot."""
+    """What `loopcore info` says about a backend."""
 
     name: str
     target: str
     """`module:attribute`."""
     reason: str
+    """Why it cannot run here, or why its details cannot be read; otherwise empty."""
     details: Mapping[str, str]
+    """Empty if there is a `reason`."""
 
 
 BACKENDS: Final = Catalogue("loopcore.backends", "backend", BackendUnavailableError, {*AUTO_ORDER, *OTHERS})
@@ -207,9 +207,8 @@ def load_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
 
 def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> Callable[[], object]:
     """Return the factory that `load_plugin` calls. Raises UsageError for every mistake found before it is called."""
-    from loopcore.selection.plugin_options import (
-        convert_options,
-    )  # here, as pathlib takes a while: most programs have no plugins
+    # Here, as importing pathlib takes a while, and most programs have no plugins.
+    from loopcore.selection.plugin_options import convert_options
 
     declaration = PLUGINS.find(name)
     target = PLUGINS.load(declaration)

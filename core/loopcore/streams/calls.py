@@ -1,9 +1,9 @@
 """StreamCall: the result of calling `read`, `drain` and the like; for asyncio and for `await` it is a coroutine.
 
-It behaves like a coroutine in every way: it starts when it is awaited, can become a task
-(`asyncio.create_task(reader.readline())`), can be cancelled, and warns if it is never awaited. It does not come from
-an `async def` function, because a call of one costs a frame (compiled, a generator and its scope) for each
-level between the program and the future. This is a single object, and its state machine stays in C.
+It behaves like a coroutine: it starts when it is awaited, can become a task (`asyncio.create_task(reader.readline())`),
+can be cancelled, and warns if it is never awaited. It does not come from an `async def` function, because a call of one
+costs a frame (compiled, a generator and its scope) for each level between the program and the future. This is a single
+object, and its state machine stays in C.
 
 A subclass implements `_advance`, which runs at the beginning and after each wait: it returns the result, raises, or
 waits with `_wait_for`. It implements `_abandon` to undo the wait if the call ends while it waits.

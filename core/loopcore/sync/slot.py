@@ -100,6 +100,10 @@ class View(Subject):
         return self.slot.value
 
     def withdraw(self, waiter: Waiter) -> None:
+        """Give the claimed version back, if it was new and is still the last one seen.
+
+        If another user of this view has taken a newer one since, that one would be returned twice.
+        """
         self.slot.crowd.withdraw(waiter)
         claim = self.claims.pop(waiter, None)
         if claim is not None and self.seen == claim[1] != claim[0]:

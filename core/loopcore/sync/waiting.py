@@ -13,7 +13,7 @@ A **Waiter** represents the suspended task. Waking it may reserve something for 
 the value that it wants to send. A waiter that is withdrawn passes its reservation on. So no wake-up is lost, and a task
 that comes between the wake-up and the waiter's next step takes nothing away from tasks that have waited longer.
 
-Works on every asyncio loop, because it uses only `create_future` and `call_soon_threadsafe`.
+Works on every asyncio loop, because it uses only `create_future`, `call_soon_threadsafe` and `is_closed`.
 """
 
 import warnings

@@ -6,7 +6,7 @@
 `import loopcore` imports none of this. Most of it needs pytest, some of it hypothesis:
 `pip install "loopcore[testing]"`.
 
-Imports everything; nothing imports it.
+Imports everything; only `loopcore_pytest` imports it.
 """
 
 from loopcore.testing.clock import VirtualClock

@@ -21,7 +21,7 @@ from loopcore_plugins.policy.budget import Budget
 from loopcore_plugins.policy.marks import group_of
 
 _GROUPS_KEPT: Final = 64
-"""Up to this number of groups, forgotten ones are not searched for."""
+"""With fewer groups than this, none is dropped."""
 
 
 class Fair(Budget):

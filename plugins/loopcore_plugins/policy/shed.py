@@ -19,7 +19,7 @@ from loopcore_plugins.policy.throttle import CALM, Throttle
 logger = plugin_logger.getChild("shed")
 
 PROBES: Final = 5
-"""Measurements in the time of one bound. They are made while connections arrive, and for a second after."""
+"""Measurements in `delay` seconds. They are made while connections arrive, and for CALM seconds after."""
 
 
 class Shed:

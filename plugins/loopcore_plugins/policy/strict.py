@@ -29,7 +29,10 @@ _NEVER_RETRIEVED: Final = "exception was never retrieved"
 
 @dataclass(frozen=True)
 class Mistake:
-    """A description of the mistake. The unretrieved exception, if the run is stopped for it: it keeps frames."""
+    """A mistake, described by `message`.
+
+    `exception` was never retrieved; it is None unless `action` is "stop", because it keeps frames alive.
+    """
 
     message: str
     exception: BaseException | None = None
@@ -57,7 +60,8 @@ class Strict:
     `action`: "stop" raises StrictFailure out of the run; "report" calls the loop's exception handler, which gets
     the exceptions in any case; "log" logs an error to `loopcore.plugin.strict`, whatever that handler does.
     `exceptions`, `coroutines`: which of the two to look for.
-    `origins`: how many frames of each coroutine's creation to keep, to be named; 0 for none, at no cost.
+    `origins`: how many frames of each coroutine's creation the interpreter keeps; a mistake names the innermost. 0
+    keeps none, at no cost.
     `collect`: run the garbage collector when the loop is closed.
     """
 

@@ -35,9 +35,10 @@ OF_A_TICK: Final = 3
 LEAST: Final = 100_000
 """Nanoseconds of lateness that are worth an explanation."""
 MAIN: Final = 3
-"""The main part of a time is one in so many of it, or more."""
+"""A path goes on into a part that has at least 1/MAIN of the time of the part above it."""
 SMALL: Final = 100
-"""What is later than one in so many of the latest is worth an answer, or a line."""
+"""An item is worth an answer if it is at least 1/SMALL as late as the latest one, and a part is worth a line if it has
+at least 1/SMALL of the whole."""
 _NAMED: Final = 20
 _DAY: Final = 86_400 * 10**9
 _CLOCK: Final = 1_000_000

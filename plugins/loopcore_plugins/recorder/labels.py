@@ -12,7 +12,7 @@ from loopcore_plugins.recorder.layout import OTHER_LABEL, Word
 from loopcore_plugins.trace.naming import describe_callback
 
 NAMES_SHARE = 2
-"""Names of tasks and messages get one part in this many of the labels and of their room: they may be without end."""
+"""Names of tasks and messages may use 1/NAMES_SHARE of the labels and of their bytes: a program can make any number."""
 LONGEST_NAME = 200
 MOST_KEPT = 20_000
 """Code objects and classes that are kept alive, because their addresses stand for them."""

@@ -197,7 +197,7 @@ class _Builder:
         self._recording = model.recording
         self._step: Step | None = None
         self._wait: Wait | None = None  # the last one
-        self._waiting: int | None = None  # since when, and whether it may block
+        self._waiting: int | None = None  # since when the loop waits; None if it does not
         self._may_block = False
         self._gil = 0
         self._wakes: dict[int, Wake] = {}

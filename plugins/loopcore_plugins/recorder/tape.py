@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 LONG_WAIT_MS = 5
 """Milliseconds after which the place where a task was suspended is recorded."""
 SITES = 8
-"""Tasks in a millisecond of which it is recorded."""
+"""The most such places that are recorded in a millisecond."""
 LONG_TICK_NS = 5_000_000
 """The working time after which the thread's CPU time is read at once, and not after the wait."""
 SHORTEST_GIL_WAIT_NS = 50_000
 MEASURE_EVERY_NS = 2_000_000
 """Between two readings of the thread's CPU time and run-queue delay; they take some 2 us."""
 TICKS_TO_CHECK = 200
-"""Ticks of which a share is asked for: how many were slow."""
+"""The fewest ticks between two calls of `check` (`watch_delay`), which gets the number of slow ones among them."""
 KEPT_LABELS = 256
 """Labels that are found without a look into a dict; of two whose code's addresses collide, the later one."""
 SUSPENDED = 4096
