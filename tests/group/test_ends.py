@@ -180,7 +180,7 @@ def test_a_process_that_is_being_started_refuses_calls(monkeypatch: pytest.Monke
     start = ProcessHost.start
 
     def start_after_a_call(host: ProcessHost) -> None:
-        calls.append(host.needs.run_on(host.index, mains.index, ()))
+        calls.append(host.supervisor.run_on(host.index, mains.index, ()))
         start(host)
 
     monkeypatch.setattr(ProcessHost, "start", start_after_a_call)

@@ -12,7 +12,7 @@ cdef class CompletionPort:
     cdef Registrations _registrations
     cdef object _memory
     cdef list _packets
-    cdef list _silent
+    cdef list _done_at_once
     cdef object _asked
     cdef shared _has_marked
     cdef shared _owner

@@ -93,8 +93,8 @@ class CompletionPort:
     """Operations in flight over `multiplexer`, which the port owns. `name` is for messages."""
 
     __slots__ = (
-        "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_silent", "_asked", "_has_marked", "_owner",
-        "_is_busy", "_woken", "_is_closed", "_to_close", "_unfinished", "_process",
+        "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_done_at_once", "_asked", "_has_marked",
+        "_owner", "_is_busy", "_woken", "_is_closed", "_to_close", "_unfinished", "_process",
     )  # fmt: skip
 
     def __init__(self, multiplexer: ReadinessBackend, name: str) -> None:
@@ -104,7 +104,7 @@ class CompletionPort:
         self._registrations: Registrations = Registrations(multiplexer)
         self._packets: list[Completion] = []
         """Completions that the next dequeue returns without waiting."""
-        self._silent: list[Completion] = []
+        self._done_at_once: list[Completion] = []
         """Completions of operations that were done at once; those of quiet ones do not end a wait."""
         self._asked: deque[tuple[Operation, Overlapped | None]] = deque()
         """Operations to cancel between two steps of a dequeue, each with its flight at the time of the request.
@@ -165,7 +165,7 @@ class CompletionPort:
         if isinstance(result, OSError):
             self._packets.append((operation, result, False))
         else:
-            self._silent.append((operation, result, False))
+            self._done_at_once.append((operation, result, False))
         operation.slot = _DONE
 
     def cancel(self, operation: Operation) -> None:
@@ -250,7 +250,7 @@ class CompletionPort:
         if self._woken:
             self._woken = False
             timeout = 0.0
-        for operation, _, _ in self._silent:
+        for operation, _, _ in self._done_at_once:
             if not operation.quiet:
                 timeout = 0.0
                 break
@@ -319,8 +319,8 @@ class CompletionPort:
 
     def _drop_packets(self) -> list[Operation]:
         """Drop completions that will never be handed out; return the operations that end with them."""
-        packets = [*self._silent, *self._packets]
-        self._silent = []
+        packets = [*self._done_at_once, *self._packets]
+        self._done_at_once = []
         self._packets = []
         for operation, result, _ in packets:
             if operation.code == ACCEPT and isinstance(result, int):
@@ -449,16 +449,16 @@ class CompletionPort:
 
     def _taken(self) -> list[Completion]:
         fresh: list[Completion] = []
-        quiet: list[Completion] = []
+        empty: list[Completion] = []
         packets, self._packets = self._packets, fresh
-        if self._silent:
-            silent, self._silent = self._silent, quiet
+        if self._done_at_once:
+            at_once, self._done_at_once = self._done_at_once, empty
             try:
-                silent.extend(packets)
+                at_once.extend(packets)
             except MemoryError:
-                self._silent, self._packets = silent, packets
+                self._done_at_once, self._packets = at_once, packets
                 raise
-            packets = silent
+            packets = at_once
         for operation, _, more in packets:
             if not more:
                 operation.slot = None

@@ -24,9 +24,9 @@ class Outcome(NamedTuple):
 class Host:
     """What threads and processes have in common. Thread: the supervisor's, but for `order`, `run` and the reports."""
 
-    def __init__(self, part: Part, needs: "Supervisor") -> None:
+    def __init__(self, part: Part, supervisor: "Supervisor") -> None:
         self.part = part
-        self.needs = needs
+        self.supervisor = supervisor
         self.began = asyncio.Event()
         self.ready = asyncio.Event()
         self.ended = asyncio.Event()
@@ -34,7 +34,7 @@ class Host:
         self.is_draining = False
         self.is_killed = False
         self.is_retired = False  # a successor starts or has started
-        self.made_at: float = needs.loop.time()
+        self.made_at: float = supervisor.loop.time()
         self.pid = 0
         self.thread_id = 0
 
@@ -72,15 +72,15 @@ class Host:
 
     def report_began(self, pid: int, thread_id: int) -> None:
         """Note that the loop runs."""
-        self.needs.post(self._note_began, pid, thread_id)
+        self.supervisor.post(self._note_began, pid, thread_id)
 
     def report_ready(self) -> None:
         """Note that `main` is ready."""
-        self.needs.post(self.ready.set)
+        self.supervisor.post(self.ready.set)
 
     def report_end(self, outcome: Outcome) -> None:
         """Note that the thread or the process has ended."""
-        self.needs.post(self._note_end, outcome)
+        self.supervisor.post(self._note_end, outcome)
 
     def _note_began(self, pid: int, thread_id: int) -> None:
         self.pid, self.thread_id = pid, thread_id

@@ -107,8 +107,8 @@ def block_signals() -> None:
 class ProcessHost(Host):
     """A member in a process."""
 
-    def __init__(self, part: Part, needs: "Supervisor", shared: Shared) -> None:
-        super().__init__(part, needs)
+    def __init__(self, part: Part, supervisor: "Supervisor", shared: Shared) -> None:
+        super().__init__(part, supervisor)
         self._shared = shared
         self._said = Outcome(UNKNOWN_CODE, None)  # until the member says how it ends
         self._peer: Peer | None = None
@@ -164,13 +164,13 @@ class ProcessHost(Host):
         elif name == "ended":
             self._said = Outcome(*arguments)
         elif name == "listen":
-            answer(self.needs.listen(self, *arguments))
+            answer(self.supervisor.listen(self, *arguments))
         elif name == "release":
-            self.needs.release(self, *arguments)
+            self.supervisor.release(self, *arguments)
         elif name == "replace":
-            self.needs.ask_to_replace(self)
+            self.supervisor.ask_to_replace(self)
         elif name == "run_on":
-            answer(self.needs.run_on(*arguments))
+            answer(self.supervisor.run_on(*arguments))
 
     def order(self, name: str, *arguments: Any) -> "Future[Any]":
         """Call a method of Life on the loop."""

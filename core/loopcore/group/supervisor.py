@@ -287,10 +287,10 @@ class Supervisor:
             await self._cut(host, GRACE)
 
     async def _cut(self, host: Host, timeout: float) -> None:
-        ended = self.loop.time() + timeout
+        deadline = self.loop.time() + timeout
         await first(host.began, timeout=timeout)
         host.order("cut")
-        if await first(host.ended, timeout=max(0.0, ended - self.loop.time())):
+        if await first(host.ended, timeout=max(0.0, deadline - self.loop.time())):
             return
         if host.is_killed:  # by a call that came before
             await host.ended.wait()

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 class ThreadHost(Host):
     """A member in a thread. `inboxes` and `table` are shared by the group."""
 
-    def __init__(self, part: Part, needs: "Supervisor", inboxes: list[ThreadInbox | None], table: LoadTable) -> None:
-        super().__init__(part, needs)
+    def __init__(
+        self, part: Part, supervisor: "Supervisor", inboxes: list[ThreadInbox | None], table: LoadTable
+    ) -> None:
+        super().__init__(part, supervisor)
         self._life = Life(part, self, ThreadPost(inboxes, part.index), table)
         self._thread = threading.Thread(target=self._run, name=f"loopcore_member_{part.index}", daemon=True)
 
@@ -59,12 +61,12 @@ class ThreadHost(Host):
 
     def listen(self, request: ListenRequest) -> "Future[Listening]":
         """Ask the supervisor for sockets."""
-        return self.needs.listen(self, request)
+        return self.supervisor.listen(self, request)
 
     def release(self, number: int) -> None:
         """Give sockets up."""
-        self.needs.release(self, number)
+        self.supervisor.release(self, number)
 
     def run_on(self, index: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Future[Any]":
         """Run a function on another member."""
-        return self.needs.run_on(index, function, arguments)
+        return self.supervisor.run_on(index, function, arguments)

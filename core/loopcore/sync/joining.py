@@ -31,14 +31,14 @@ __all__ = ["JoinSet"]
 class _Finished(Subject):
     """The finished and the running tasks."""
 
-    __slots__ = ("present", "running", "tasks", "told")
+    __slots__ = ("found_empty", "present", "running", "tasks")
 
     def __init__(self) -> None:
         super().__init__(LoopBinding("JoinSet", "make one in each loop"))
         self.running: set[asyncio.Task[Any]] = set()
         self.tasks: deque[asyncio.Task[Any]] = deque()
         self.present = Permits(0)
-        self.told: set[Waiter] = set()
+        self.found_empty: set[Waiter] = set()
         """Waiters whose `select` was won by an empty set; tasks that are spawned since then come too late for it."""
 
     def note(self, task: "asyncio.Task[Any]") -> None:
@@ -57,7 +57,7 @@ class _Finished(Subject):
         return self.present.enlist(waiter)
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
-        if waiter in self.told:
+        if waiter in self.found_empty:
             self.withdraw(waiter)
             raise Empty("all tasks had been joined")
         if waiter.granted:
@@ -67,13 +67,13 @@ class _Finished(Subject):
         return PENDING
 
     def withdraw(self, waiter: Waiter) -> None:
-        self.told.discard(waiter)
+        self.found_empty.discard(waiter)
         self.present.withdraw(waiter)
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
         if not waiter.granted and not self.running and not self.tasks:
-            self.told.add(waiter)
-        return waiter.granted or waiter in self.told
+            self.found_empty.add(waiter)
+        return waiter.granted or waiter in self.found_empty
 
     def pop(self) -> "asyncio.Task[Any]":
         """Remove and return the first finished task, which was reserved."""
@@ -167,15 +167,15 @@ async def wait_for_all(tasks: "Collection[asyncio.Future[Any]]") -> None:
     Each is cancelled once, as in a TaskGroup: two tasks that wait for each other would cancel each other for ever.
     """
     cancelled: asyncio.CancelledError | None = None
-    told: set[asyncio.Future[Any]] = set()
+    cancelled_once: set[asyncio.Future[Any]] = set()
     while pending := {task for task in tasks if not task.done()}:
         try:
             await asyncio.wait(pending)
         except asyncio.CancelledError as error:
             cancelled = error
-            for task in pending - told:
+            for task in pending - cancelled_once:
                 task.cancel()
-            told |= pending
+            cancelled_once |= pending
     await asyncio.sleep(0)  # their callbacks have run, too
     if cancelled is not None:
         try:

@@ -62,15 +62,15 @@ class Item:
     def path(self) -> list[Part]:
         """The main part of the time, the main part of that, and so on: the last one is the cause."""
         path: list[Part] = []
-        parts, least = [part for part in self.parts if part.why in LATE] or self.parts, 0
+        parts, above = [part for part in self.parts if part.why in LATE] or self.parts, 0
         while parts:
             main = next((part for part in parts if part.why is not Why.WAIT), parts[0])
-            if main.ns * MAIN < least:
+            if main.ns * MAIN < above:
                 break
             path.append(main)
             if main.why in (Why.GIL, Why.RUN_QUEUE, Why.POOL):
                 break
-            parts, least = main.parts, main.ns
+            parts, above = main.parts, main.ns
         return path
 
     @property
@@ -220,8 +220,8 @@ def _by_cause(items: list[Item], count: int, first: Sequence[Item] = ()) -> list
         best.others = sum(item.others + 1 for item in group) - 1
         chosen.append((bool(about), best))
     chosen.sort(key=lambda each: (not each[0], -each[1].late))
-    least = max((item.late for _, item in chosen), default=0)
-    return [item for is_first, item in chosen[:count] if is_first or item.late * SMALL >= least]
+    latest = max((item.late for _, item in chosen), default=0)
+    return [item for is_first, item in chosen[:count] if is_first or item.late * SMALL >= latest]
 
 
 def _item(chains: Chains, step: Step, late: int) -> Item:
