@@ -36,13 +36,13 @@ def new_event_loop(backend: BackendChoice = None, *, plugins: str | Iterable[str
 def get_running_loop() -> EventLoop:
     """Return the loop that runs in this thread, as `asyncio.get_running_loop` does, with the type of loopcore's loops.
 
-    Raises RuntimeError if no loop runs in this thread, or another than loopcore's.
+    Raises RuntimeError if no loop runs in this thread, or if the running one is not loopcore's.
     """
     loop = asyncio.get_running_loop()
     if isinstance(loop, EventLoop):
         return loop
     raise RuntimeError(
-        f"{loop!r} runs in this thread, which is not a loop of loopcore: use loopcore.run(), "
+        f"the running loop {loop!r} is not loopcore's: use loopcore.run(), "
         "or asyncio.Runner(loop_factory=loopcore.new_event_loop)"
     )
 

@@ -75,7 +75,7 @@ class Entry:
         return 0
 
     def _is_new(self) -> bool:
-        """Return whether the task, which was just queued, has never waited for a future."""
+        """Return whether no future woke the task, which was just queued: a first step, a bare yield, or an error."""
         return False
 
     def _given_name(self) -> str | None:

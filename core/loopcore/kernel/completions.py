@@ -164,7 +164,7 @@ class Completions:
     def begin_or_report(self, report: Callable[[dict[str, Any]], object]) -> None:
         """Do as `begin`, but report an error: it must not replace an exception that ended the run, or end an abort.
 
-        After such an exception finished Sends are noted here: otherwise a write would wait behind one for ever.
+        It also notes the Sends that have finished: once the run has ended, a write would wait behind one for ever.
         """
         try:
             self.begin()

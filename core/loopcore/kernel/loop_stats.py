@@ -68,7 +68,7 @@ class LoopStatsSnapshot(NamedTuple):
     polls_skipped: int
     """Ticks that skipped the poll because callbacks were ready."""
     events: int
-    """Descriptors that waits have reported as ready."""
+    """Events that waits have returned: ready descriptors, or completions."""
     callbacks: int
     """Callbacks, task steps, readers and writers that were run, next-ticks and microtasks included.
 
@@ -94,7 +94,10 @@ class LoopStatsSnapshot(NamedTuple):
     tasks_cancelled: int
     """Tasks that ended cancelled."""
     tasks_destroyed: int
-    """Tasks that were destroyed before they ended; each was reported to the exception handler."""
+    """Tasks that were destroyed before they ended.
+
+    Each is reported to the exception handler unless its `_log_destroy_pending` is false, as in asyncio.
+    """
     connections_accepted: int
     """Connections that servers accepted and no policy refused."""
     connections_refused: int

@@ -8,10 +8,10 @@ from loopcore.kernel.handle import Handle
 class MicrotaskQueues:
     """The next-tick queue and the microtask queue, which run after the current callback, before the next one.
 
-    Node's rule: all next-ticks, then all microtasks, and again until both are empty; callbacks that either adds to the
-    same queue belong to the same round, so a next-tick set by a microtask waits for the last microtask. Unlike Node's,
-    a turn ends after `budget` callbacks and the rest waits for the next callback, so a recursive `next_tick` cannot
-    block I/O for ever.
+    Node's rule: all next-ticks, then all microtasks, and again until both are empty. A callback added to the queue that
+    is being run still runs in this round, so a next-tick set by a microtask waits for the last microtask. Unlike
+    Node's, a turn ends after `budget` callbacks and the rest waits for the next callback, so a recursive `next_tick`
+    cannot block I/O for ever.
     """
 
     __slots__ = ("budget", "pending", "at_microtasks", "_next_ticks", "_microtasks")

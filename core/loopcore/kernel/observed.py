@@ -62,7 +62,7 @@ _SOURCE_OF_IO, _IMMEDIATE, _TIMER, _FLUSH = sources.IO, sources.IMMEDIATE, sourc
 
 
 class ObservedRunner(CallbackRunner):
-    """Tells observers of each callback, and runs it between its hooks."""
+    """Reports each callback to the observers, and runs it between its hooks."""
 
     __slots__ = ("_loop", "_observers")
 

@@ -1,4 +1,4 @@
-"""Observers: what the loop tells its observers, and which events are wanted at all.
+"""Observers: how events of the loop are reported, and which events are wanted at all.
 
 The observers of a loop are those that its plugins have made (`loopcore_make_observer`), and the meter. The parts of the
 loop test `wants` before they describe an event, so that an event that no observer wants costs nothing else.
@@ -71,7 +71,7 @@ class Observers:
         self.wants = wants  # at once, for other threads
 
     def report(self, event: int, what: "Runnable | None", number: int) -> None:
-        """Tell the observers that want it of an event. One that fails is removed."""
+        """Report an event to the observers that want it. One that fails is removed."""
         if self._sole is not None:
             self._tell(self._sole, event, what, number)
         else:

@@ -62,7 +62,7 @@ class OrderedQueue:
         return runnable
 
     def take_back(self) -> list[Runnable]:
-        """Return all entries, in the order's order as long as that works, then in order of arrival."""
+        """Return all entries: as the ReadyOrder pops them and, if it fails, the rest in order of arrival."""
         back: list[Runnable] = []
         try:
             while (runnable := self.pop()) is not None:
@@ -92,7 +92,7 @@ class Allowance:
         """Begin a pending phase. Raises what the budget raises, UsageError if a limit is negative or not a number."""
         callbacks, seconds = self._budget.callbacks, self._budget.seconds
         if not _is_amount(callbacks) or not _is_amount(seconds):
-            raise UsageError(f"a tick budget is of numbers that are not negative, or None: {callbacks!r}, {seconds!r}")
+            raise UsageError(f"a tick budget's limits are None or numbers >= 0, not {callbacks!r} and {seconds!r}")
         self._callbacks = -1 if callbacks is None else int(min(callbacks, _VERY_MANY))
         self._limit_ns = -1 if seconds is None else int(min(seconds, 1e9) * 1e9)
         if self._limit_ns >= 0:

@@ -65,7 +65,11 @@ class Readiness:
 
     def __init__(self, backend: "ReadinessBackend | Polls") -> None:
         self.tick: int = 0
-        """Number of the current tick, incremented when its wait returns; maintained by the poller."""
+        """How many waits have returned, counted by the poller.
+
+        A tick that skips its poll leaves it unchanged: events deferred to it reach no registration made since their
+        wait.
+        """
         self.changed: bool = False
         """Whether a registration changed since the last wait: the next tick must poll. Cleared by the poller."""
         self.keeps: bool = False

@@ -45,12 +45,12 @@ class ReadyQueue:
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
         self._mask: int = SMALL_RING - 1
-        # Above this many entries `push` does more than write one: if the ring is full; always, if there are observers.
+        # With more entries than this `push` takes the slow path: the ring is full, or (-1) the queue is observed.
         self._limit: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0
         self._observers: Observers | None = None
-        self._source: int = _READY  # of all entries that are pushed now; READY for each its own
+        self._source: int = _READY  # what is reported for pushed entries; READY: ask each entry
 
     def __len__(self) -> int:
         return self._count
@@ -66,7 +66,7 @@ class ReadyQueue:
             self._count += 1
 
     def report_to(self, observers: Observers | None) -> None:
-        """Tell `observers` of each entry that is pushed; None ends it."""
+        """Report each entry that is pushed to `observers`; None ends the reports."""
         self._observers = observers
         self._limit = self._mask if observers is None else -1
 

@@ -3,6 +3,10 @@
 After every callback the next-tick and microtask queues run, until both are empty or their budget is spent. A loop that
 is observed has another runner, `loopcore.kernel.observed.ObservedRunner`. It is chosen when observers come or go, so
 the runner here does not test for them.
+
+The traceback of an exception refers to frames, and a frame to its callers with their locals, even after they have
+returned. So functions between the tick and a task's step drop what they run before they return (`del runnable`):
+otherwise, interpreted, an exception that the program keeps would keep a finished task alive.
 """
 
 from typing import TYPE_CHECKING

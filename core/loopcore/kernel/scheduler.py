@@ -1,13 +1,13 @@
 """The scheduler: a loop without the operating system's services, put together from the mechanisms of this folder.
 
 It has the queues (ready callbacks, timers, the inbox, next-ticks and microtasks, phase callbacks), the poller, the
-runner of callbacks, the probes of plugins and the counters. Its own are the scheduling methods, the life of a run, and
-the public steps of a tick: `poll_events` (idle, prepare, poll), `process_events` (takes over the events of the wait)
-and `process_ready` (pending, io, check, timers, close), by which another loop can host it. During the first and the
+runner of callbacks, the probes of plugins and the counters. It implements the scheduling methods, the life of a run,
+and the public steps of a tick, by which another loop can host it: `poll_events` (idle, prepare, poll), `process_events`
+(takes over the events of the wait) and `process_ready` (pending, io, check, timers, close). During the first and the
 last step this loop is the running loop of the thread. `loopcore.kernel.tick` has the phases.
 
-In the ordinary case the scheduling methods share one test, of `_slow_path_flags`, which is zero then: the loop runs,
-it is not in debug mode, and no plugin watches handles.
+The scheduling methods share one test, of `_slow_path_flags`. It is zero in the ordinary case: the loop runs, debug mode
+is off, and no plugin watches handles, tasks or ticks.
 """
 
 import asyncio
@@ -130,7 +130,10 @@ class Scheduler:
         self.flush_limit: int = FLUSH_LIMIT
         """Bytes that may be held back until the end of the tick, over all transports."""
         self.receive_limit: int = RECEIVE_LIMIT
-        """Bytes that one receive of a stream over a readiness port takes at most; 120 KiB if out of range."""
+        """Bytes that one receive call of the loop takes from a stream at most; 120 KiB if out of range.
+
+        A completion port's own receives have another limit.
+        """
         self._bytes_received: int = 0
         """Bytes that all transports have received from the kernel."""
         self._bytes_sent: int = 0
@@ -526,7 +529,7 @@ class Scheduler:
     # Life
 
     def _run_ticks(self) -> None:
-        """Tick until `stop_ticks` is called. Raises what a callback raised if that was SystemExit or KeyboardInterrupt.
+        """Tick until `_stop_ticks` is called. Raises the SystemExit or KeyboardInterrupt of a callback.
 
         No callback is lost then: those that have not run yet stay in the queue. The first tick polls.
         """

@@ -107,7 +107,7 @@ class Task(Future):
         self._number: int = next_number() if name is None and self._public is None else 0
         self._fut_waiter: Any = None
         self._thrown: BaseException | None = None
-        self._how: int = _YIELDED  # what `advance` has returned
+        self._how: int = _YIELDED  # how the last `advance` ended: _YIELDED, _RETURNED, or -1 for an exception
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
         self._label: int = 0  # what a recorder calls the coroutine, if it has asked

@@ -5,8 +5,9 @@ that are due. Callbacks that these schedule belong to the next tick. From that s
 callbacks, then I/O, then timers) and Node's (an immediate set in an I/O callback precedes a zero-delay timer).
 docs/reference/tick.md lists the phases.
 
-`begin_tick` has idle, prepare and poll, `run_phases` the five after the wait; each phase returns how many callbacks it
-ran. The functions here know nothing of observers: `loopcore.kernel.observed` calls the same phases between hooks.
+`begin_tick` runs idle, prepare and poll, `run_phases` the five after the wait. The functions of these five return a
+count for hooks: the callbacks that they ran or, for `run_closing`, the resources that it closed. The functions here
+know nothing of observers: `loopcore.kernel.observed` calls the same phases between hooks.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ def begin_tick(loop: "Scheduler") -> list[tuple[Any, ...]]:
     if loop._stopping or (events is None and loop._poller.must_poll()):
         return poll(loop, 0.0)
     loop._stats.polls_skipped += 1
-    if loop._timers.earliest != _NEVER:  # a timer without delay is due by the time that was read when it was set
+    if loop._timers.earliest != _NEVER:  # `call_later` has read the clock: a timer without delay is due at `last`
         collect_due(loop, loop._clock.last)
     return _NO_EVENTS if events is None else events
 

@@ -53,14 +53,14 @@ _PENDING, _CANCELLED = 0, 1
 
 
 class Nowhere:
-    """The loop for which an `asyncio.Task` is made that asyncio shall not run."""
+    """The loop given to an `asyncio.Task` that asyncio must not run."""
 
     def get_debug(self) -> bool:
         """Return False: the step keeps where the task was created."""
         return False
 
     def call_soon(self, callback: object, context: object = None) -> None:
-        """Forget the first step of asyncio's."""
+        """Ignore the first step, which asyncio schedules."""
 
 
 _NOWHERE: Any = Nowhere()
@@ -92,7 +92,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
                 coro, loop=loop, name=name, context=_get_context(self), eager_start=eager_start
             )
         finally:
-            del self  # an eager task keeps its exception, and that this frame
+            del self  # an eager task keeps its exception, whose traceback keeps this frame
 
     # What a future has
 

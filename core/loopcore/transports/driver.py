@@ -4,10 +4,11 @@ A *driver* moves the bytes or datagrams of one socket over one kind of port. A *
 The transport knows protocols, flow control and states; the driver knows descriptors, readiness or operations.
 Neither knows the other's part, so one transport works on every port:
 
-    transport -> driver    start_reading  stop_reading  flush  discard  release
+    transport -> driver    start_reading  stop_reading  flush  run_flush  discard  release  describe
                            streams: write  write_some  shut_down_writing      datagrams: send  queue
     driver -> transport    _failed  _on_written
-                           streams: _on_received  _get_buffer + _buffer_updated  _end_of_file
+                           streams: _on_received  _get_buffer + _buffer_updated  _get_unread + _unread_grown
+                                    _end_of_file
                            datagrams: _on_datagram  _refused
 
 Writes to a stream are joined: `write` only queues, and asks the scheduler to run the sink once near the end of the
@@ -16,7 +17,7 @@ by one; only those that the kernel has no room for are queued.
 
 Guaranteed by a driver: it calls nothing back from inside `start_reading`, `stop_reading`, `write`, `send`,
 `queue` or `release`; it calls nothing at all after `release`; it delivers nothing after `stop_reading`, not even
-within the current event. `flush` and `run_flush` may call `_on_written`, `_refused` or `_failed`.
+within the current event. `flush`, `run_flush` and `write_some` may call `_on_written`, `_refused` or `_failed`.
 Guaranteed by a sink: it raises nothing but SystemExit and KeyboardInterrupt, and makes no request after
 `release`.
 
@@ -89,7 +90,7 @@ class Sink(Runnable):
 
 
 class Driver(Runnable):
-    """A transport's requests about one socket. Running a driver receives incoming bytes or datagrams."""
+    """Moves the bytes or datagrams of one socket for a transport. Running it receives."""
 
     __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading", "received", "sent")
 
@@ -175,7 +176,7 @@ class Driver(Runnable):
 
 
 class StreamDriver(Driver):
-    """A transport's requests about one connected stream socket."""
+    """Moves the bytes of one connected stream socket."""
 
     __slots__ = ("buffered",)
 
@@ -198,7 +199,7 @@ class StreamDriver(Driver):
 
 
 class DatagramDriver(Driver):
-    """A transport's requests about one datagram socket, connected or not."""
+    """Moves the datagrams of one socket, connected or not."""
 
     __slots__ = ()
 

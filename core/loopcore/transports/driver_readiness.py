@@ -62,7 +62,7 @@ class ReadinessDriver(BufferedStreamDriver):
                 self._readiness.clear_reader(self._fileno)
 
     def _is_listed(self) -> bool:
-        """Return whether the readiness table may hold this descriptor: the table goes with the loop."""
+        """Return whether the readiness table may hold this descriptor. It is empty once the loop is closed."""
         return not self.scheduler.is_closed()
 
     def _run(self) -> None:
@@ -73,7 +73,7 @@ class ReadinessDriver(BufferedStreamDriver):
             self._answer()
 
     def _on_readable(self) -> None:
-        self._receive()  # not bound itself: Cython binds only methods that the class declares
+        self._receive()  # a C method of the base class, which cannot be bound as `_readable`
 
     def _answer(self) -> None:
         """Send what the sink wrote in answer to the bytes just received, if no other sink has writes waiting.

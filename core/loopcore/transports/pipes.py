@@ -79,7 +79,7 @@ def _check_handle(pipe: "HasFileno") -> None:
             mode = os.fstat(pipe.fileno()).st_mode
         except OSError:
             mode = 0
-        kind = next((name for is_kind, name in KINDS if is_kind(mode)), "none")
+        kind = next((name for is_kind, name in KINDS if is_kind(mode)), "not one")
         raise ValueError(
             f"Pipe transport is for pipes that were made for overlapped work, and {pipe!r} is {kind}; make one with "
             "asyncio.windows_utils.pipe(), and read and write a file in a thread, with asyncio.to_thread()"
