@@ -214,7 +214,7 @@ class BufferedStreamDriver(StreamDriver):
                 self._head = 0
                 return
             self._drop(sent)
-            if count <= VECTOR_LIMIT:
+            if count <= _VECTOR_LIMIT:
                 return  # everything was offered and not all was taken: the next call would be refused
 
     def _take_first(self, limit: int) -> list[Buffer]:

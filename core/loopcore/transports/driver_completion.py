@@ -406,5 +406,6 @@ class CompletionDriver(BufferedStreamDriver):
         close_socket(sock)
 
     def describe(self) -> str:
-        read, write = ["polling" if is_asked else "idle" for is_asked in (self.reading, self._is_sending)]
+        read = "polling" if self.reading else "idle"
+        write = "polling" if self._is_sending else "idle"
         return f"read={read} write=<{write}, bufsize={self.unsent}>"
