@@ -330,11 +330,11 @@ def test_what_is_written_after_an_interrupted_wait_is_sent_by_close() -> None:
         transport._driver.sock = None
 
 
-@pytest.mark.skipif(not hasattr(CompletionDriver, "_takes_note"), reason="compiled, no signal handler runs there")
+@pytest.mark.skipif(not hasattr(CompletionDriver, "_needs_turn_after"), reason="compiled, no signal handler runs there")
 def test_interruption_while_sends_are_noted_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, port = scripted_loop()
     protocol = Recorder()
-    takes_note = CompletionDriver._takes_note
+    needs_turn_after = CompletionDriver._needs_turn_after
 
     def interrupted(driver: CompletionDriver, result: Any) -> bool:
         monkeypatch.undo()
@@ -347,7 +347,7 @@ def test_interruption_while_sends_are_noted_loses_nothing(monkeypatch: pytest.Mo
             port.complete(port.only(Receive), b"before ", more=True)
             port.complete(port.only(Send), 3)
             port.complete(port.only(Receive), b"behind", more=True)
-            monkeypatch.setattr(CompletionDriver, "_takes_note", interrupted)
+            monkeypatch.setattr(CompletionDriver, "_needs_turn_after", interrupted)
             await settle()
             assert protocol.received() == b"before behind"
             assert transport.get_write_buffer_size() == 0
@@ -359,6 +359,6 @@ def test_interruption_while_sends_are_noted_loses_nothing(monkeypatch: pytest.Mo
     task = loop.create_task(main())
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(task)
-    assert CompletionDriver._takes_note is takes_note
+    assert CompletionDriver._needs_turn_after is needs_turn_after
     loop.run_until_complete(task)
     loop.close()

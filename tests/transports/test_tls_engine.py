@@ -27,7 +27,7 @@ def pair(
 
 def carry(sender: TlsEngine, receiver: TlsEngine, piece: int = 1 << 20) -> int:
     """Give what `sender` has to say to `receiver`, in pieces; return how much it was."""
-    data = b"".join(iter(sender.ciphertext, b""))
+    data = b"".join(iter(sender.take_ciphertext, b""))
     for start in range(0, len(data), piece):
         receiver.receive(data[start : start + piece])
     return len(data)
@@ -69,7 +69,7 @@ def test_what_is_written_is_read(engines: tuple[TlsEngine, TlsEngine], size: int
 def test_records_may_come_in_pieces(engines: tuple[TlsEngine, TlsEngine]) -> None:
     client, server = engines
     put(client, b"hello")
-    sealed = client.ciphertext()
+    sealed = client.take_ciphertext()
     for position in range(len(sealed) - 1):
         server.receive(sealed[position : position + 1])
         assert server.read() == b""
@@ -82,7 +82,7 @@ def test_many_records_may_be_cut_anywhere(engines: tuple[TlsEngine, TlsEngine], 
     client, server = engines
     data = bytes(number % 251 for number in range(300_000))
     put(client, data)
-    sealed = b"".join(iter(client.ciphertext, b""))
+    sealed = b"".join(iter(client.take_ciphertext, b""))
     got = b""
     for start in range(0, len(sealed), piece):
         server.receive(sealed[start : start + piece])
@@ -98,7 +98,7 @@ def test_many_small_records_are_read_together(engines: tuple[TlsEngine, TlsEngin
     sealed = b""
     for number in range(2000):
         put(client, bytes([number % 251]))
-        sealed += client.ciphertext()
+        sealed += client.take_ciphertext()
     server.receive(sealed)
     assert server.read() == bytes(number % 251 for number in range(2000))
 
@@ -158,7 +158,7 @@ def test_much_is_encrypted_in_batches_of_limited_size(sizes: list[int]) -> None:
     put(client, *items)
     left = client.unencrypted
     assert left == sum(sizes)
-    while data := client.ciphertext():
+    while data := client.take_ciphertext():
         assert len(data) < CIPHERTEXT_LIMIT
         assert client.unencrypted == max(0, left - BATCH_LIMIT)
         left = client.unencrypted
@@ -199,7 +199,7 @@ def test_what_came_before_a_garbled_record_is_read_and_the_error_waits(
     put(client, bytes(size))
     carry(client, server)
     put(client, b"bad")
-    sealed = bytearray(client.ciphertext())
+    sealed = bytearray(client.take_ciphertext())
     sealed[len(sealed) - 1] ^= 1
     server.receive(sealed)
     if after:
@@ -211,8 +211,8 @@ def test_what_came_before_a_garbled_record_is_read_and_the_error_waits(
     assert server.failure.reason in ("DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "RECORD_LAYER_FAILURE")
     assert not server.readable()
     put(server, b"an answer")
-    assert server.ciphertext()  # the alert
-    assert server.ciphertext() == b""
+    assert server.take_ciphertext()  # the alert
+    assert server.take_ciphertext() == b""
     server.end()
     assert server.failure is None
 
@@ -255,7 +255,7 @@ def test_an_unknown_authority_leaves_an_alert_for_the_peer() -> None:
     server.start()
     with pytest.raises(ssl.SSLCertVerificationError):
         agree(client, server)
-    server.receive(client.outgoing())
+    server.receive(client.take_outgoing())
     with pytest.raises(ssl.SSLError, match="unknown ca"):
         server.shake_hands()
 

@@ -117,7 +117,7 @@ class Completions:
                     operation.pending = False
                     operation.result = completion[1]
                     target = operation.target
-                    if target is not None and not target._takes_note(operation.result):
+                    if target is not None and not target._needs_turn_after(operation.result):
                         if wanted is None:
                             wanted = completions[:position]
                         position += 1

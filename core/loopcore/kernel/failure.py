@@ -21,14 +21,14 @@ def takes_waiters(future: Future) -> bool:
     return type(future) in _OWN_CLASSES or type(future).add_done_callback is Future.add_done_callback
 
 
-def has_own_result(future: Future) -> bool:
+def has_default_result(future: Future) -> bool:
     """Return whether the class of a loopcore future does not override `result`."""
     return type(future) in _OWN_CLASSES or type(future).result is Future.result
 
 
 def failure_of(waiter: "Future | asyncio.Future[Any]") -> BaseException | None:
     """Return the exception that a done future raises in its waiter, or None if it has a result."""
-    if isinstance(waiter, Future) and has_own_result(waiter):
+    if isinstance(waiter, Future) and has_default_result(waiter):
         # Not through `result()`, which would have to raise the exception.
         future = waiter
         if future._status != _FINISHED:

@@ -15,7 +15,7 @@ cdef class PendingPolicy:
 
     cpdef bint directs_pending(self) except -1
     @cython.locals(order=OrderedQueue)
-    cpdef Py_ssize_t holds_callbacks(self) except -1
+    cpdef Py_ssize_t count_held(self) except -1
     cpdef object update(self, Scheduler loop)
     @cython.locals(count=Py_ssize_t, ran=Py_ssize_t, order=OrderedQueue, allowance=Allowance, runnable=Runnable)
     cpdef int run_pending(self, Scheduler loop) except -1

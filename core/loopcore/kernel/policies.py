@@ -22,7 +22,7 @@ _CLOSED = SlowPath.CLOSED.value
 
 
 class PendingPolicy:
-    """What plugins have decided about the pending phase of one loop. Thread: the loop's own, but `holds_callbacks`."""
+    """What plugins have decided about the pending phase of one loop. Thread: the loop's own, except `count_held`."""
 
     __slots__ = ("_order", "_order_owner", "_allowance", "_allowance_owner")
 
@@ -36,7 +36,7 @@ class PendingPolicy:
         """Return whether the pending phase is ordered or limited."""
         return self._order is not None or self._allowance is not None
 
-    def holds_callbacks(self) -> int:
+    def count_held(self) -> int:
         """Return how many ready callbacks the order holds. Thread: any."""
         with cython.critical_section(self):
             order = self._order

@@ -8,7 +8,7 @@ cdef class Runnable(Entry):
     cpdef object _as_public(self)
     cdef int _source(self) except -1
     cdef int _discard(self) except -1
-    cdef bint _takes_note(self, object result) except -1
+    cdef bint _needs_turn_after(self, object result) except -1
 
 
 cpdef object run(Runnable runnable)

@@ -51,8 +51,8 @@ class Runnable(Entry):
     def _discard(self) -> None:
         """Drop what this holds until it runs: the loop is closed, so it never runs."""
 
-    def _takes_note(self, result: object) -> bool:
-        """Note the result of a Send, before callbacks run in this tick; return whether this object needs a turn."""
+    def _needs_turn_after(self, result: object) -> bool:
+        """Note the result of a Send, right after the wait; return whether this object needs a turn."""
         return True
 
 

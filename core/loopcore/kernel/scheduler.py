@@ -237,7 +237,7 @@ class Scheduler:
     def _count_ready(self) -> int:
         """Return how many callbacks are ready. Thread: any."""
         policy = self._policy
-        return len(self._ready) + (0 if policy is None else policy.holds_callbacks())
+        return len(self._ready) + (0 if policy is None else policy.count_held())
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Report an error that cannot be raised in a caller. Subclasses override this; here it is only logged."""

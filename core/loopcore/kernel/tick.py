@@ -68,7 +68,7 @@ def has_work(loop: "Scheduler") -> bool:
     # First the calls that run Python code, in which a signal handler or a finalizer may schedule work.
     if loop._has_phase_callbacks and loop._phase_callbacks.has(_IDLE):
         return True
-    if loop._policy is not None and loop._policy.holds_callbacks():
+    if loop._policy is not None and loop._policy.count_held():
         return True
     return bool(
         loop._ready._count

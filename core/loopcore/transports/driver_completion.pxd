@@ -52,7 +52,7 @@ cdef class CompletionDriver(BufferedStreamDriver):
     cdef object _submit_queue(self)
     @cython.locals(sending=Outgoing, is_dropped=bint, is_counted=bint)
     cpdef object _run(self)
-    cdef bint _takes_note(self, object result) except -1
+    cdef bint _needs_turn_after(self, object result) except -1
     cdef object _go_on(self)
     @cython.locals(sending=Outgoing, rest=list)
     cdef object _note_sent(self, Py_ssize_t sent)

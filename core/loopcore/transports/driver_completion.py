@@ -20,9 +20,10 @@ This also decides whether the result of a Send is awaited. After a `flush` that 
 waits for it; bytes written behind a Send wait for it, too. Any other Send is `quiet`: its success need not end the
 loop's wait, and no callback runs for it.
 
-The result of a Send arrives in two steps. `_takes_note`, right after the wait, counts its bytes, so that callbacks of
-the pending phase find a true `unsent` and may send at once; `_run`, in the io phase, goes on with the queue. In between
-`_is_sending` is still set, and `_is_counted` says that the port owns no bytes of this driver any more.
+The result of a Send arrives in two steps. `_needs_turn_after`, right after the wait, counts its bytes, so that
+callbacks of the pending phase find a true `unsent` and may send at once; `_run`, in the io phase, goes on with the
+queue. In between `_is_sending` is still set, and `_is_counted` says that the port owns no bytes of this driver any
+more.
 
 `unsent` counts the bytes that the port has not reported as sent. The buffers of a Send belong to the port until it has
 ended: they are replaced, not changed.
@@ -319,7 +320,7 @@ class CompletionDriver(BufferedStreamDriver):
         self._completions.submit(sending)
         self._in_flight = in_flight
 
-    def _takes_note(self, result: Any) -> bool:
+    def _needs_turn_after(self, result: Any) -> bool:
         if self._in_flight == 0 or isinstance(result, OSError):
             return True
         self._note_sent(result)

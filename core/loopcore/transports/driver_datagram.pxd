@@ -36,7 +36,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef object _send_queue(self)
     cdef object _drop_first(self, Py_ssize_t size)
     cpdef object _on_refused(self, object exc)
-    cdef object _pause_writing(self)
+    cdef object _retry_later(self)
     cdef object _unblock(self)
     cpdef object discard(self)
     cpdef object release(self)

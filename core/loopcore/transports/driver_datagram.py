@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 DATAGRAM_LIMIT: Final = 256 * 1024
 """Bytes of a datagram that are kept; the number is asyncio's. UDP's own limit is 65,507 (IPv4) and 65,527 (IPv6)."""
-RECEIVE_LIMIT: Final = 32
+BURST_LIMIT: Final = 32
 """Most datagrams that one event receives."""
 EVENTS_BEFORE_MORE: Final = 4
 """Events in a row that have used up the burst before it doubles."""
@@ -136,7 +136,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._full_events += 1
         if self._full_events == EVENTS_BEFORE_MORE:
             self._full_events = 0
-            self._burst = min(2 * self._burst, RECEIVE_LIMIT)
+            self._burst = min(2 * self._burst, BURST_LIMIT)
 
     def _receive_one(self) -> Any:
         """Return a datagram and its sender, None if there is none, or the exception if it failed."""
@@ -207,7 +207,7 @@ class ReadinessDatagramDriver(DatagramDriver):
             else:
                 if not sent:
                     if gone == 0:
-                        self._pause_writing()
+                        self._retry_later()
                     break
                 self._drop_first(size)
             gone += 1
@@ -225,7 +225,7 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _on_refused(self, exc: OSError) -> None:
         self.sink._refused(exc)
 
-    def _pause_writing(self) -> None:
+    def _retry_later(self) -> None:
         """Try again a little later: the socket was reported writable, and took nothing."""
         self._readiness.clear_writer(self._fileno)
         self._retry = self.scheduler.call_later(RETRY_DELAY, self._watch_again)

@@ -157,7 +157,7 @@ class SSLTransport(TlsConnection):
 
     def get_read_buffer_size(self) -> int:
         """Return how many bytes were received and not yet decrypted."""
-        return self._engine.received()
+        return self._engine.received_size()
 
     def get_read_buffer_limits(self) -> tuple[float, float]:
         """Return the low-water and the high-water mark of reading, unchanged from the setting."""

@@ -202,9 +202,9 @@ class TlsConnection(TlsSending):
             if engine.peer_closed and not self._paused:
                 self._end_of_stream()
                 return
-        if not self._flush_scheduled and engine.sendable():  # a scheduled flush also sends TLS's own messages
+        if not self._flush_scheduled and engine.outgoing_size():  # a scheduled flush also sends TLS's own messages
             self._flush()
-        if self._carrier_full and engine.sendable() > UNREAD_ANSWERS:
+        if self._carrier_full and engine.outgoing_size() > UNREAD_ANSWERS:
             self._fail(
                 ConnectionAbortedError("the peer reads none of the answers it asks TLS for"), "Fatal error on transport"
             )
@@ -227,7 +227,7 @@ class TlsConnection(TlsSending):
         engine = self._engine
         doing = "get_buffer"
         try:
-            buffer = self._on_get_buffer(engine.received())
+            buffer = self._on_get_buffer(engine.received_size())
             if not len(buffer):
                 raise RuntimeError("get_buffer() returned an empty buffer")
             if engine.state != OPEN or self._paused:
@@ -247,7 +247,7 @@ class TlsConnection(TlsSending):
 
     def _limit_received(self) -> None:
         """Reading is paused: pause the carrier, too, if enough bytes wait."""
-        if self._carrier is not None and self._engine.received() >= self._read_high_water:
+        if self._carrier is not None and self._engine.received_size() >= self._read_high_water:
             self._carrier.pause_reading()
 
     def _read_on(self) -> None:
@@ -286,5 +286,5 @@ class TlsConnection(TlsSending):
         dropped = engine.drop()
         if engine.failure is not None:
             self._fail(engine.failure, "Fatal error on transport")
-        elif engine.peer_closed or dropped or engine.sendable() > UNREAD_ANSWERS:
+        elif engine.peer_closed or dropped or engine.outgoing_size() > UNREAD_ANSWERS:
             self._finish()

@@ -31,7 +31,7 @@ cdef class TlsEngine:
     cpdef bint shake_hands(self) except -1
     cpdef object fact(self, object name)
     cpdef object receive(self, object data)
-    cpdef Py_ssize_t received(self) except -1
+    cpdef Py_ssize_t received_size(self) except -1
     cpdef bint readable(self) except -1
     @cython.locals(first=bytes, part=bytes, parts=list)
     cpdef bytes read(self)
@@ -40,9 +40,9 @@ cdef class TlsEngine:
     cdef object _read_record(self, object view)
     @cython.locals(queue=list)
     cpdef object write(self, object item, Py_ssize_t size)
-    cpdef Py_ssize_t sendable(self) except -1
-    cpdef bytes ciphertext(self)
-    cpdef bytes outgoing(self)
+    cpdef Py_ssize_t outgoing_size(self) except -1
+    cpdef bytes take_ciphertext(self)
+    cpdef bytes take_outgoing(self)
     @cython.locals(size=Py_ssize_t, done=Py_ssize_t)
     cdef object _encrypt(self)
     @cython.locals(queue=list, parts=list, taken=Py_ssize_t, size=Py_ssize_t, excess=Py_ssize_t, cut=Py_ssize_t)

@@ -171,7 +171,7 @@ class TlsEngine:
         """Take in bytes that the peer has sent."""
         self._unread += self._put(data)
 
-    def received(self) -> int:
+    def received_size(self) -> int:
         """Return how many bytes of ciphertext wait to be read."""
         return self._incoming.pending
 
@@ -240,11 +240,11 @@ class TlsEngine:
         if len(queue) % _VECTOR_LIMIT == 0:
             join_last(queue)
 
-    def sendable(self) -> int:
-        """Return how many bytes `ciphertext` would return without encrypting: handshake, alerts, answers."""
+    def outgoing_size(self) -> int:
+        """Return how many bytes `take_ciphertext` would return without encrypting: handshake, alerts, answers."""
         return self._outgoing.pending
 
-    def ciphertext(self) -> bytes:
+    def take_ciphertext(self) -> bytes:
         """Encrypt the next `BATCH_LIMIT` bytes of the queue, and return everything to be sent.
 
         Empty when there is nothing. Raises ssl.SSLError.
@@ -252,9 +252,9 @@ class TlsEngine:
         if self.unencrypted and self.failure is None and (self.state == _OPEN or self.state == _FLUSHING):
             self._encrypt()
             return self._take()
-        return self.outgoing()
+        return self.take_outgoing()
 
-    def outgoing(self) -> bytes:
+    def take_outgoing(self) -> bytes:
         """Return TLS's own messages and bytes already encrypted; empty if there is nothing."""
         return self._take() if self._outgoing.pending else b""
 

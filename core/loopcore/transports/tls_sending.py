@@ -143,7 +143,7 @@ class TlsSending(FlowControl):
             return
         try:
             while not self._carrier_full:
-                data = engine.ciphertext()
+                data = engine.take_ciphertext()
                 if not data:
                     break
                 self._send(data)
@@ -205,7 +205,7 @@ class TlsSending(FlowControl):
             return
         try:
             engine.notify()
-            data = engine.ciphertext()
+            data = engine.take_ciphertext()
         except ssl.SSLError as exc:
             self._fail(exc, "Fatal error on transport")
             return
@@ -236,7 +236,7 @@ class TlsSending(FlowControl):
             logger.debug("%r: %s", self, message, exc_info=exc)
         if isinstance(exc, ssl.SSLError):
             exc.__traceback__ = None  # its frames refer back to this object, and the program may keep the error
-        alert = self._engine.outgoing() if isinstance(exc, ssl.SSLError) else b""
+        alert = self._engine.take_outgoing() if isinstance(exc, ssl.SSLError) else b""
         if alert and not self._carrier_full and not self._lost:
             self._send(alert)
         self._force_close(exc)
