@@ -425,8 +425,11 @@ class Scheduler:
         self._flushes.push(runnable)
 
     def _take_flush(self, runnable: Runnable) -> bool:
-        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Hooks see all flushes."""
-        if self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES) or not self._flushes.take_only(runnable):
+        """Take `runnable` out of the flushes if it is the only one: its caller flushes now.
+
+        False while callbacks are observed: each flush is a callback then.
+        """
+        if self._runner is not self._plain_runner or not self._flushes.take_only(runnable):
             return False
         self._stats.callbacks += 1
         self._unflushed = 0

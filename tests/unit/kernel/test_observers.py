@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import threading
 from typing import Any
 
@@ -11,7 +12,7 @@ import loopcore
 from loopcore.errors import UsageError
 from loopcore.hooks import observer
 from loopcore.hooks.observer import Observer
-from loopcore.hooks.sources import IMMEDIATE, SOON, SOURCES, TASK, THREADSAFE, TIMER
+from loopcore.hooks.sources import FLUSH, IMMEDIATE, SOON, SOURCES, TASK, THREADSAFE, TIMER
 from loopcore.kernel.running import CallbackRunner
 
 NAMES = {
@@ -90,6 +91,31 @@ def test_sources_of_timers_immediates_and_posts(loop: Any) -> None:
     assert ("POSTED", posted[0], 0) in notes.notes
     assert ("QUEUED", posted[0], THREADSAFE) in notes.notes
     assert set(begun.values()) <= set(range(len(SOURCES)))
+
+
+def test_a_send_in_answer_to_received_bytes_begins_as_others_do(loop: Any) -> None:
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+
+        def data_received(self, data: bytes) -> None:
+            self.transport.write(data)
+
+    notes = Notes(observer.BEGINS)
+
+    async def main() -> Any:
+        near, far = socket.socketpair()
+        with far:
+            far.setblocking(False)
+            transport, _ = await loop.create_connection(Echo, sock=near)
+            loop.probes.register(notes)
+            await loop.sock_sendall(far, b"x")
+            assert await loop.sock_recv(far, 1) == b"x"
+            transport.close()
+        return transport
+
+    transport = loop.run_until_complete(main())
+    assert ("BEGINS", transport, FLUSH) in notes.notes
 
 
 def test_waits_and_ticks_alternate(loop: Any) -> None:
