@@ -273,6 +273,28 @@ def test_waiters_are_woken_although_a_hook_exits(loop: Any, hook: str) -> None:
     loop.run_until_complete(asyncio.wait_for(asyncio.gather(*waiters), 30))
 
 
+def test_a_task_that_awaits_a_future_of_asyncio_goes_on_as_well(loop: Any) -> None:
+    class ExitBeforeStep:
+        @hookimpl
+        def loopcore_task_step_begin(self, loop: Any) -> None:
+            loop.probes.unregister(self)
+            raise SystemExit
+
+    async def work() -> str:
+        future = asyncio.Future[str](loop=loop)
+        loop.call_soon(future.set_result, "done")
+        loop.probes.register(ExitBeforeStep())
+        return await future
+
+    task = loop.create_task(work())
+    with pytest.raises(SystemExit):
+        loop.run_until_complete(task)
+    for _ in range(3):
+        loop.stop()
+        loop.run_forever()
+    assert task.result() == "done"
+
+
 @pytest.mark.loopcore_only
 def test_a_reader_runs_once_although_the_hook_before_it_exits(loop: Any) -> None:
     received: list[bytes] = []

@@ -249,11 +249,11 @@ class Task(Future):
 
     def _wakeup(self, future: "Future | asyncio.Future[Any] | None") -> None:
         # For callers that enter the context themselves: `call_soon` of any loop, futures that are not loopcore's.
-        self._announce("loopcore_task_step_begin")
         try:
+            self._announce("loopcore_task_step_begin")
             self._tell(_QUEUED)
             self._tell(_BEGINS)
-        except BaseException:  # of a signal handler, while an observer ran Python: the step is made in the next tick
+        except BaseException:  # SystemExit, of a hook or a signal handler: the step is made in the next tick
             self._schedule_step()
             raise
         if future is not None and self._public is not None and not isinstance(future, Future):
