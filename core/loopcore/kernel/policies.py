@@ -15,6 +15,11 @@ try:
 except ImportError:
     from loopcore import _cython as cython
 
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.tick import flush_early
+else:
+    from loopcore.kernel.tick import flush_early
+
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
@@ -75,6 +80,8 @@ class PendingPolicy:
                 break
             loop._runner.run(runnable)
             ran += 1
+            if loop._unflushed > loop.flush_limit:
+                flush_early(loop)
         runnable = None  # dropping it may run a finalizer that schedules work
         return ran
 

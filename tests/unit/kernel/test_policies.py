@@ -9,6 +9,7 @@ import pytest
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
+from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
@@ -254,6 +255,29 @@ def test_a_plugin_that_fails_in_another_thread_gives_back_what_its_order_holds_i
     reactor._run_ticks()
     assert log == ["b", "a", "new"]
     assert reactor.probes.owner("loopcore_make_ready_queue") is None
+
+
+@pytest.mark.parametrize("policy", [orders(LastFirst()), budgets(Budget(callbacks=9))], ids=["order", "budget"])
+def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it_is_much(
+    reactor: Scheduler, policy: object
+) -> None:
+    class Flush(Runnable):
+        def _run(self) -> None:
+            log.append("flush")
+
+    def write() -> None:
+        log.append("write")
+        reactor._unflushed += 100
+        reactor._flush_this_tick(Flush())
+
+    log: list[str] = []
+    reactor.flush_limit = 150
+    reactor.probes.register(policy)
+    for _ in range(3):
+        reactor.call_soon(write)
+    reactor.tick()
+    assert log == ["write", "write", "flush", "flush", "write", "flush"]
+    assert reactor._unflushed == 0
 
 
 # Tick budget
