@@ -246,6 +246,8 @@ def run_check(loop: "Scheduler") -> int:
         for runnable in immediates:
             position += 1
             loop._runner.run(runnable)
+            if loop._unflushed > loop.flush_limit:
+                flush_early(loop)
     except BaseException:
         for runnable in immediates[position:]:
             loop._ready.push(runnable)
@@ -283,6 +285,8 @@ def run_timers(loop: "Scheduler") -> int:
             runnable = due[position]
             due[position] = None  # freed as soon as it has run, not after thousands of others
             loop._runner.run(runnable)
+            if loop._unflushed > loop.flush_limit:
+                flush_early(loop)
     except BaseException:
         for runnable in due:
             if runnable is not None:

@@ -280,7 +280,7 @@ def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothin
 
 
 @pytest.mark.parametrize("limit", [FLUSH_LIMIT, 100])
-@pytest.mark.parametrize("phase", ["pending", "io"])
+@pytest.mark.parametrize("phase", ["pending", "io", "check", "timers"])
 def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it_is_much(
     reactor: Scheduler, backend: ScriptedBackend, log: list[Any], phase: str, limit: int
 ) -> None:
@@ -294,6 +294,10 @@ def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it
     for number, size in enumerate([limit, 1, 2], 5):
         if phase == "pending":
             reactor.call_soon(write, size)
+        elif phase == "check":
+            reactor.call_immediate(write, size)
+        elif phase == "timers":
+            reactor.call_later(0, write, size)
         else:
             watch(reactor, number, write, size)
     backend.script.append([(5, READ), (6, READ), (7, READ)] if phase == "io" else [])
