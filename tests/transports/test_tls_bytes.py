@@ -87,6 +87,18 @@ async def test_writes_of_a_tick_leave_in_one_record() -> None:
         assert [kind for kind, _ in peer.records] == [APPLICATION_DATA]
 
 
+@pytest.mark.loopcore_only
+async def test_writes_of_a_tick_leave_between_two_callbacks_when_they_are_much(loop: Any) -> None:
+    unsent: list[int] = []
+    async with secured(Recorder()) as (first, first_peer), secured(Recorder()) as (second, second_peer):
+        loop.flush_limit = 150
+        for transport in (first, second):
+            loop.call_soon(transport.write, b"x" * 100)
+            loop.call_soon(lambda: unsent.append(first._engine.unencrypted + second._engine.unencrypted))
+        assert await first_peer.receive(100) == await second_peer.receive(100) == b"x" * 100
+    assert unsent == [100, 0]
+
+
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.loopcore_only
 async def test_an_answer_leaves_with_its_event_if_nothing_waits(alone: bool) -> None:

@@ -200,9 +200,11 @@ class SSLTransport(TlsConnection):
         engine.write(data, size)
         if engine.unencrypted > self._join_limit:
             self._maybe_pause_writing()
-        elif not self._flush_scheduled and not self._carrier_full:
-            self._flush_scheduled = True
-            self._loop._flush_soon(self)
+        elif not self._carrier_full:
+            self._loop._unflushed = self._loop._unflushed + size
+            if not self._flush_scheduled:
+                self._flush_scheduled = True
+                self._loop._flush_soon(self)
 
     def writelines(self, list_of_data: "Iterable[bytes | bytearray | memoryview]") -> None:
         """Encrypt and send the buffers one after the other, together. Otherwise as `write`."""
