@@ -273,6 +273,7 @@ def test_waiters_are_woken_although_a_hook_exits(loop: Any, hook: str) -> None:
     loop.run_until_complete(asyncio.wait_for(asyncio.gather(*waiters), 30))
 
 
+@pytest.mark.loopcore_only
 def test_a_task_that_awaits_a_future_of_asyncio_goes_on_as_well(loop: Any) -> None:
     class ExitBeforeStep:
         @hookimpl
