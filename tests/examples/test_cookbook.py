@@ -280,17 +280,20 @@ def test_kubernetes_command_answers_its_probes() -> None:
     command = [{"8000": "0", "0.0.0.0": "127.0.0.1"}.get(word, word) for word in shop["command"] + shop["args"]]
     assert command[0] == "uvicorn"
     settings = {each["name"]: each["value"] for each in shop["env"]}
-    settings["LOOPCORE_PLUGINS"] = settings["LOOPCORE_PLUGINS"].replace("9100", "0").replace("0.0.0.0", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        ports = {"metrics": free.getsockname()[1]}
+    plugins = settings["LOOPCORE_PLUGINS"]
+    settings["LOOPCORE_PLUGINS"] = plugins.replace("9100", str(ports["metrics"])).replace("0.0.0.0", "127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as database:
         settings["DATABASE"] = f"127.0.0.1:{database.getsockname()[1]}"
         child = recipe("-m", *command, needs=("uvicorn", "starlette", "prometheus_client"), **settings)
         with child:
-            port = child.port_in_log()
-            paths = {shop[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")}
-            assert {path: get(port, path)[0] for path in paths} == {"/livez": 200, "/readyz": 200}
+            ports["http"] = child.port_in_log()
+            probes = [shop[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+            assert [get(ports[probe["port"]], probe["path"])[0] for probe in probes] == [200, 200, 200]
             database.close()
-            assert {path: get(port, path)[0] for path in paths} == {"/livez": 200, "/readyz": 503}
-            assert get(port) == (200, "loopcore.loop")
+            assert [get(ports[probe["port"]], probe["path"])[0] for probe in probes] == [200, 200, 503]
+            assert get(ports["http"]) == (200, "loopcore.loop")
             assert stop(child).code == -signal.SIGTERM
 
 
