@@ -22,9 +22,9 @@ All modules are compiled or none is: a compiled module calls the others at the C
 is compiled once, as `loopcore._cyutility`. Each finished module prints a line, `[12/93] kernel.task`; pip shows it
 under `-v`.
 
-`LOOPCORE_BUILD_CACHE` names a folder in which compiled modules are kept for the next build from the same sources with
-the same Python, Cython, compiler and flags, and what Cython has translated for that of another Python. CI sets it,
-because it installs loopcore many times.
+`LOOPCORE_BUILD_CACHE` names a folder that keeps compiled modules for the next build from the same sources with the same
+Python, Cython, compiler and flags, and Cython's translations for builds with another Python. CI sets it, because it
+installs loopcore many times.
 """
 
 import argparse
@@ -202,7 +202,7 @@ def tools() -> dict[str, str]:
 
 
 def digest(tree: Path, *facts: str) -> str:
-    """Return a name for what is made of the sources in `tree` by this file; `facts` tell what else decides."""
+    """Return a key for what this file makes of the sources in `tree`; `facts` are what else decides."""
     found = hashlib.sha256()
     for fact in (*facts, Path(__file__).read_text(encoding="utf-8")):
         found.update(fact.encode() + b"\0")
@@ -212,7 +212,7 @@ def digest(tree: Path, *facts: str) -> str:
 
 
 def keep(files: Iterable[Path], base: Path, place: Path) -> None:
-    """Copy `files`, which are below `base`, to `place`, unless another build was faster, with the same result."""
+    """Copy `files`, which are below `base`, to `place`. If another build has made `place` meanwhile, its copy stays."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
         copy = Path(scratch, "copy")
@@ -228,7 +228,7 @@ def keep(files: Iterable[Path], base: Path, place: Path) -> None:
 def compile_once(tree: Path, out: Path, modules: list[Path]) -> None:
     """Compile `modules` of `tree` into `out`, or copy what an earlier build left in the cache.
 
-    Cython translates for all Pythons alike, and leaves alone what is newer than its source.
+    Cython translates for all Pythons alike, and keeps a translation that is newer than its source: a copy is.
     """
     folder = os.environ.get(CACHE, "").strip()
     if not folder:
@@ -236,13 +236,14 @@ def compile_once(tree: Path, out: Path, modules: list[Path]) -> None:
         return
     settings = [f"{name}={os.environ.get(name, '')}" for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")]
     interpreter = [sys.version, str(sysconfig.get_config_var("EXT_SUFFIX")), platform.machine()]
-    translated = Path(folder, digest(tree, tools()["cython"]))
-    compiled = Path(folder, digest(tree, *interpreter, *tools().values(), *settings))
+    found = tools()
+    compiled = Path(folder, digest(tree, *interpreter, *found.values(), *settings))
     if compiled.is_dir():
         shutil.copytree(compiled, out)
         return
+    translated = Path(folder, digest(tree, found["cython"]))
     if translated.is_dir():
-        shutil.copytree(translated, tree, dirs_exist_ok=True)
+        shutil.copytree(translated, tree, dirs_exist_ok=True, copy_function=shutil.copyfile)
     run_compiler(tree, out, modules)
     keep(tree.rglob("*.c"), tree, translated)
     keep((path for path in out.rglob("*") if path.is_file()), out, compiled)

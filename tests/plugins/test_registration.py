@@ -266,7 +266,7 @@ def test_waiters_are_woken_although_a_hook_exits(loop: Any, hook: str) -> None:
         await task
 
     task = loop.create_task(asyncio.sleep(0))
-    waiters = [loop.create_task(wait()) for _ in range(2)]
+    waiters = [loop.create_task(wait()) for _ in range(4)]
     loop.probes.register(type("Leaving", (), {hook: hookimpl(leave)})())
     with pytest.raises(SystemExit):
         loop.run_forever()

@@ -173,10 +173,8 @@ def test_what_is_translated_for_one_python_is_compiled_for_another(
     monkeypatch.setenv("LOOPCORE_BUILD_CACHE", str(tmp_path / "kept"))
     source = tmp_path / "source" / "core" / "loopcore" / "task.py"
     source.parent.mkdir(parents=True)
-    source.write_text("first", encoding="utf-8")
-    for place, version in (("1", "3.11"), ("2", "3.14"), ("3", "3.15")):
-        if place == "3":
-            source.write_text("edited", encoding="utf-8")
+    for place, text, version in (("1", "first", "3.11"), ("2", "first", "3.14"), ("3", "edited", "3.14")):
+        source.write_text(text, encoding="utf-8")  # newer than any translation that is kept
         monkeypatch.setattr(sys, "version", version)
         (built,) = hook.compile_modules(tmp_path / "source", [Path("loopcore", "task.py")], tmp_path / place)
         assert (tmp_path / place / "out" / built).read_text(encoding="utf-8") == version

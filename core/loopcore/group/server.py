@@ -34,11 +34,12 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 class Accepted(socket.socket):
     """The socket of an accepted connection, which says when it is closed."""
 
-    __slots__ = ("on_close", "transport")
+    __slots__ = ("is_taken", "on_close", "transport")
 
     def __init__(self, sock: socket.socket, on_close: Callable[["Accepted"], None]) -> None:
         self.on_close: Callable[[Accepted], None] | None = on_close
         self.transport: asyncio.Transport | None = None
+        self.is_taken = False  # by connect_accepted_socket, which closes it if it is cancelled
         super().__init__(sock.family, sock.type, sock.proto, fileno=sock.detach())
 
     def close(self) -> None:
@@ -213,7 +214,7 @@ class GroupServer(asyncio.AbstractServer):
 
     def _note_connected(self, accepted: Accepted, task: "asyncio.Task[None]") -> None:
         self._connecting.discard(task)
-        if task.cancelled():  # perhaps before it began
+        if task.cancelled() and not accepted.is_taken:
             accepted.close()
 
     def _is_admitted(self, accepted: Accepted) -> bool:
@@ -229,6 +230,7 @@ class GroupServer(asyncio.AbstractServer):
         return admitted
 
     async def _connect(self, accepted: Accepted) -> None:
+        accepted.is_taken = True
         try:
             transport, _ = await self._loop.connect_accepted_socket(
                 self._protocol_factory, accepted, ssl=self._ssl, **self._timeouts
@@ -292,7 +294,7 @@ class GroupServer(asyncio.AbstractServer):
             self._wake()
 
     def close_clients(self) -> None:
-        """Close every connection of this member once its written bytes have been sent, at once in its TLS handshake."""
+        """Close every connection of this member once its written bytes have been sent; in a TLS handshake, at once."""
         for task in list(self._connecting):
             task.cancel()
         for accepted in list(self._open):

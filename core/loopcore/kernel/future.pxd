@@ -41,6 +41,7 @@ cdef class Future(Runnable):
     cdef int _add_callback(self, object callback, object context) except -1
     cdef int _notify(self, object callback, object context) except -1
     cdef int _schedule_callbacks(self) except -1
+    cdef int _announce_wakeups(self, list waiters) except -1
 
 
 @cython.final

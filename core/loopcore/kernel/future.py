@@ -283,6 +283,8 @@ class Future(Runnable):
         added = None if self._waiter is None and self._callback_list is None else [(callback, context)]
         if self._status != _PENDING:  # maybe finished just now by a finalizer, when `fn` or its context was created
             self._notify(callback, context)
+            if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
+                self._announce_wakeups([(callback, context)])
         elif added is None:
             self._waiter = callback
             self._waiter_context = context
@@ -300,12 +302,6 @@ class Future(Runnable):
         self._scheduler._ready.push(callback)  # a task: this is how one task hands over to another
         if self._public is not None:
             unlink(self._public, as_public(callback))
-        if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
-            try:
-                self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(callback), as_public(self))
-            except BaseException:  # a hook exits: the other waiters are woken
-                Future._schedule_callbacks(self)
-                raise
         return 0
 
     def _schedule_callbacks(self) -> None:
@@ -316,8 +312,17 @@ class Future(Runnable):
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None
-            for callback, context in callbacks:
-                self._notify(callback, context)
+            for callback, waiting_context in callbacks:
+                self._notify(callback, waiting_context)
+        if self._scheduler is not None and self._scheduler._slow_path_flags & _WATCHING_HANDLES:
+            self._announce_wakeups([(first, context), *(callbacks or ())])
+
+    def _announce_wakeups(self, waiters: list[tuple[Any, Context | None]]) -> int:
+        # After all of them have been scheduled: a hook may exit.
+        for callback, context in waiters:
+            if callback is not None and context is None:
+                self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(callback), as_public(self))
+        return 0
 
     def __iter__(self) -> "FutureIterator":
         return _iterate(self)

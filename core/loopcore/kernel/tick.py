@@ -78,7 +78,7 @@ def has_work(loop: "Scheduler") -> bool:
         or loop._flushes._count
         or loop._closing
         or loop._deferred_events is not None
-        or loop._due  # in a nested tick, or in that of a host that has left out `process_ready`
+        or loop._due  # in a nested tick, after an observer has exited, or if a host has left out `process_ready`
     )
 
 

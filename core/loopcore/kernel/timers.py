@@ -140,7 +140,7 @@ class TimerHeap(TimerKeeper):
     def _drop_cancelled(self) -> None:
         # A callback may set and cancel timers without end before the loop looks.
         count = len(self._new)
-        # First: a finalizer may set more timers meanwhile, behind these, and must not get here.
+        # First: what a finalizer sets meanwhile comes behind these, and must not lead here.
         self._new_limit = 2 * (count + _COMPACT_ABOVE)
         if self.cancelled_count:
             live = live_of(self._new[:count])
