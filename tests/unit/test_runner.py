@@ -53,7 +53,7 @@ def test_get_running_loop_returns_loopcores_loop(loopcore_factory: Factory) -> N
 
 def test_get_running_loop_refuses_another_loop_and_none() -> None:
     async def main() -> None:
-        with pytest.raises(RuntimeError, match=r"^<.*SelectorEventLoop .*> runs .*use loopcore\.run\(\)"):
+        with pytest.raises(RuntimeError, match=r"^the running loop <.*SelectorEventLoop .*use loopcore\.run\(\)"):
             loopcore.get_running_loop()
 
     loopcore.run(main(), loop_factory=asyncio.SelectorEventLoop)

@@ -283,7 +283,7 @@ class Future(Runnable):
         added = None if self._waiter is None and self._callback_list is None else [(callback, context)]
         if self._status != _PENDING:  # maybe finished just now by a finalizer, when `fn` or its context was created
             self._notify(callback, context)
-            if self._scheduler._slow_path_flags & _WATCHING_HANDLES:
+            if context is None and self._scheduler._slow_path_flags & _WATCHING_HANDLES:
                 self._announce_wakeups([(callback, context)])
         elif added is None:
             self._waiter = callback
@@ -318,7 +318,7 @@ class Future(Runnable):
             self._announce_wakeups([(first, context), *(callbacks or ())])
 
     def _announce_wakeups(self, waiters: list[tuple[Any, Context | None]]) -> int:
-        # After all of them have been scheduled: a hook may exit.
+        # After all of them have been scheduled: a hook may exit. Tasks are those without a context.
         for callback, context in waiters:
             if callback is not None and context is None:
                 self._scheduler.probes.fire("loopcore_task_woken", self._loop, as_public(callback), as_public(self))
