@@ -228,7 +228,7 @@ def keep(files: Iterable[Path], base: Path, place: Path) -> None:
 def compile_once(tree: Path, out: Path, modules: list[Path]) -> None:
     """Compile `modules` of `tree` into `out`, or copy what an earlier build left in the cache.
 
-    Cython translates for all Pythons alike, and keeps a translation that is newer than its source: a copy is.
+    Cython translates alike for all Pythons, and not again what is newer than its source, as copies from the cache are.
     """
     folder = os.environ.get(CACHE, "").strip()
     if not folder:

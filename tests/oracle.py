@@ -1,3 +1,3 @@
-"""The name of asyncio's own loop, beside those of backends. Programs that tests start import this, and not pytest."""
+"""The name of asyncio's own loop among those of backends. Programs that tests start import this, and not pytest."""
 
 ORACLE = "asyncio"

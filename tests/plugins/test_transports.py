@@ -315,7 +315,7 @@ class Leaving:
 
 
 def end_of(loop: Any, protocol: Any) -> None:
-    """Run until the exit of `Leaving`, and then until the protocol has heard of the end."""
+    """Run until `Leaving` exits, and then until the protocol's `connection_lost` is called."""
     with pytest.raises(SystemExit):
         loop.run_forever()
     loop.run_until_complete(asyncio.wait_for(protocol.seen("lost"), 30))

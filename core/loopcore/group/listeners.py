@@ -225,7 +225,7 @@ def bind_like(pattern: socket.socket, name: Any) -> socket.socket:
 
 
 def bind_all_like(names: Sequence[tuple[socket.socket, Any]]) -> list[socket.socket]:
-    """Return a socket like each, bound to the name beside it; after an error none is left open."""
+    """Return for each pair a socket like its first, bound to its second; after an error none is left open."""
     made: list[socket.socket] = []
     try:
         for pattern, name in names:

@@ -72,7 +72,7 @@ class LoadTable:
     def count_arrival(self, index: int, sender: int) -> None:
         """Count a connection that has arrived from `sender`, also if the member is retired.
 
-        `sender` compares the count with what it has sent.
+        From the count `sender` knows how many are still on their way.
         """
         self.write(index, _FIXED + sender, self.read(index, _FIXED + sender) + 1)
 
