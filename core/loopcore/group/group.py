@@ -322,7 +322,7 @@ class Signals:
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: it was set by C code
+            signal.signal(number, handler or signal.SIG_DFL)  # None: it was set by C code
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.count += 1

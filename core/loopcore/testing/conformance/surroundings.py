@@ -72,7 +72,7 @@ def watchdog(seconds: float = 3 * PATIENCE) -> Iterator[None]:
     finally:
         over.set()
         dog.join()
-        signal.signal(WATCHDOG, before)
+        signal.signal(WATCHDOG, before or signal.SIG_DFL)  # None: it was set by C code
 
 
 @contextmanager
@@ -190,7 +190,7 @@ def alarms() -> Iterator[OnAlarm]:
         yield arm
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
 def open_files() -> set[str]:
