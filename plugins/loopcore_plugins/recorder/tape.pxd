@@ -30,6 +30,7 @@ cdef int _CPU
 cdef int _RUN_QUEUE
 cdef int _LABEL
 cdef int _NAME_TASK
+cdef int _HAS_BEGUN
 cdef int _SHOW_SITE
 cdef int _MEASURE
 cdef int _WRITE_LATER
@@ -85,7 +86,7 @@ cdef class Tape(Observer):
     # Those without `except` cannot raise: they call nothing that does, but `_slowly`, which keeps the exception.
     @cython.locals(label=int)
     cdef void tell(self, int event, object what, long long number) noexcept
-    @cython.locals(kind=int, label=int, is_new=bint)
+    @cython.locals(kind=int, label=int)
     cdef void _queued(self, Entry entry, int source) noexcept
     @cython.locals(address=cython.ulonglong, kept=cython.ulonglong)
     cdef int _label_of(self, Entry entry, int source) noexcept
@@ -95,6 +96,7 @@ cdef class Tape(Observer):
     cdef int _label_at(self, unsigned long long address, object work) except -1
     @cython.locals(label=int)
     cdef object _name(self, Entry task)
+    cdef bint _has_begun(self, Entry task) except -1
     @cython.locals(number=cython.ulonglong, ending=int)
     cdef void _end_step(self, Entry task) noexcept
     @cython.locals(number=cython.ulonglong, last=cython.ulonglong, was_long=bint)

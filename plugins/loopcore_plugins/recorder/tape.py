@@ -62,7 +62,7 @@ _DONE, _DUE_RECORD, _NAME, _SITE = int(Kind.DONE), int(Kind.DUE), int(Kind.NAME)
 _RECEIVED, _SENT, _ACCEPTED = int(Kind.RECEIVED), int(Kind.SENT), int(Kind.ACCEPTED)
 _CPU, _RUN_QUEUE, _GIL = int(Kind.CPU), int(Kind.RUN_QUEUE), int(Kind.GIL)
 _RECEIVED_BY, _SENT_BY = int(Kind.RECEIVED_BY), int(Kind.SENT_BY)
-_LABEL, _NAME_TASK, _SHOW_SITE, _MEASURE, _WRITE_LATER, _SHOW_GIL_WAIT, _COUNT_CONNECTION = range(7)
+_LABEL, _NAME_TASK, _HAS_BEGUN, _SHOW_SITE, _MEASURE, _WRITE_LATER, _SHOW_GIL_WAIT, _COUNT_CONNECTION = range(8)
 _TASK, _THREADSAFE, _IO, _FLUSH = TASK, THREADSAFE, IO, FLUSH
 _MOST_BYTES = (1 << 24) - 1
 _LONG_WAIT_MS, _MEASURE_EVERY_NS, _SUSPENDED_MASK = LONG_WAIT_MS, MEASURE_EVERY_NS, SUSPENDED - 1
@@ -239,8 +239,8 @@ class Tape(Observer):
         if self.has_later and source == _THREADSAFE:
             self._slowly(_WRITE_LATER, None)  # the job before the post that it has made
         if source == _TASK:
-            is_new = entry._get_label() >> 16 != self._generation and entry._is_new()
-            kind = _SPAWN if is_new else _WAKE
+            if entry._get_label() >> 16 != self._generation and entry._is_new() and not self._slowly(_HAS_BEGUN, entry):
+                kind = _SPAWN
             label = self._label_of(entry, source)
         self.ring.add(kind, source, label, identity(entry))
 
@@ -259,6 +259,8 @@ class Tape(Observer):
         try:
             if part == _NAME_TASK:
                 self._name(subject)
+            elif part == _HAS_BEGUN:
+                return self._has_begun(subject)
             elif part == _SHOW_SITE:
                 self._record_site(subject)
             elif part == _MEASURE:
@@ -300,6 +302,14 @@ class Tape(Observer):
             label = self.labels.of_name(name)
             if label:
                 self.ring.add(_NAME, 0, label, identity(task))
+
+    def _has_begun(self, task: Entry) -> bool:
+        """Return whether `task` is older than the recording and comes from a bare yield."""
+        coro = task._work()
+        try:
+            return bool(getattr(coro, "cr_suspended", False) or getattr(coro, "gi_suspended", False))
+        except Exception:  # as in _name
+            return False
 
     def _end_step(self, task: Entry) -> None:
         number = identity(task) >> 4

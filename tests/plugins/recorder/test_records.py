@@ -38,6 +38,18 @@ def test_a_task_is_spawned_woken_stepped_and_done(loop: Any, tmp_path: Path) -> 
     assert name.who == spawned.who
 
 
+def test_a_task_that_starts_the_recorder_is_not_spawned_in_the_recording(loop: Any, tmp_path: Path) -> None:
+    recorder = quiet(tmp_path)
+
+    async def program() -> None:
+        loop.probes.register(recorder)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(program())
+    events = named(read(recorder.dump()), "program", *LIFE)
+    assert [event.kind.name for event in events] == ["WAKE", "BEGIN"]
+
+
 def test_the_step_that_wakes_a_task_runs_when_the_wake_is_recorded(loop: Any, tmp_path: Path) -> None:
     event = asyncio.Event()
 
