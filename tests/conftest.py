@@ -30,6 +30,8 @@ from tests.oracle import ORACLE
 
 interpreter.install()
 kqueues.install()  # before anything looks at what this platform has
+if sys.platform != "win32":  # the marks are read with asyncio's Unix classes at hand
+    from tests.compatibility.marks import kept_promises  # now: within a test on "sim", asyncio's classes are stand-ins
 
 settings.register_profile("no deadline", settings(), deadline=None)  # by default a case that takes 0.2 s fails
 settings.load_profile("no deadline")
@@ -53,10 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    if sys.platform == "win32":  # the marks are read with asyncio's Unix classes at hand
+    if sys.platform == "win32":
         return (yield)
-    from tests.compatibility.marks import kept_promises
-
     with kept_promises(item):
         return (yield)
 
