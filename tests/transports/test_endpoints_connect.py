@@ -167,6 +167,23 @@ def test_a_local_address_in_use_is_named(loop: asyncio.AbstractEventLoop, listen
     assert str(caught.value).endswith("address already in use")
 
 
+@pytest.mark.parametrize("spare", [False, True])
+def test_the_error_names_all_local_addresses_that_were_refused(
+    loop: asyncio.AbstractEventLoop, closed_port: int, monkeypatch: pytest.MonkeyPatch, spare: bool
+) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as other:
+        taken = [row("127.0.0.1", closed_port), row(*other.getsockname())]
+        rows = {"name.test": [row("127.0.0.1", closed_port)], "local.test": taken}
+        if spare:
+            taken.append(row("127.0.0.3", 0))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_args, **_kwargs: rows[host])
+        with pytest.raises(OSError) as caught:
+            run(loop, loop.create_connection(Recorder, "name.test", 80, local_addr=("local.test", 0)))
+        named = [f"bind on address {address!r}" for *_, address in taken[:2]]
+        named += ["Connect call failed"] * spare
+    assert [text in str(caught.value) for text in named] == [True] * len(named)
+
+
 def test_a_local_address_of_another_family_is_an_error(
     loop: asyncio.AbstractEventLoop, listening: socket.socket
 ) -> None:

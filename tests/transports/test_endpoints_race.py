@@ -149,6 +149,19 @@ async def test_a_cancelled_race_closes_what_had_connected(connected: int) -> Non
     assert all(each.done() for each in attempts.started)
 
 
+async def test_a_race_that_is_cancelled_after_it_was_won_closes_the_winner() -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, 0.0)
+    await attempts.until_started(2)
+    won = attempts.succeed(1)
+    while not attempts.started[0].cancelled():  # then the race waits for the loser
+        await asyncio.sleep(0)
+    racing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await racing
+    assert won.fileno() == -1
+
+
 @pytest.mark.parametrize(("first", "expected"), [(1, "6a 4a 6b 4b 6c"), (2, "6a 6b 4a 6c 4b"), (9, "6a 6b 6c 4a 4b")])
 def test_families_alternate_behind_the_lead_of_the_first(first: int, expected: str) -> None:
     family = {"6": socket.AF_INET6, "4": socket.AF_INET}

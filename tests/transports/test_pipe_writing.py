@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.transports.driver_pipe import SILENT, state_of_reader
 from tests.transports.pipe_support import (
     Pair,
     drain,
@@ -281,3 +283,13 @@ async def test_facts() -> None:
         await protocol.seen("lost")
         await settle()
         assert "closed" in repr(transport)
+
+
+def test_a_default_timeout_of_sockets_makes_no_silent_reader_one_that_has_left() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        socket.setdefaulttimeout(0.01)
+        try:
+            assert state_of_reader(ours.fileno()) is SILENT
+        finally:
+            socket.setdefaulttimeout(None)

@@ -89,6 +89,18 @@ async def test_receiving_pauses_while_a_file_is_sent_and_goes_on_after_it(
         assert transport.get_protocol() is protocol
 
 
+@pytest.mark.parametrize("kernel", [True, False])
+async def test_what_did_not_receive_before_a_file_does_not_after_it(
+    loop: Loop, file: io.BufferedReader, kernel: bool
+) -> None:
+    async with opened(Recorder()) as (transport, peer):
+        transport.pause_reading()
+        sending = asyncio.create_task(loop.sendfile(transport, file if kernel else io.BytesIO(CONTENT)))
+        await receive(peer, len(CONTENT))
+        await sending
+        assert not transport.is_reading()
+
+
 async def test_nothing_can_be_written_while_the_kernel_sends(loop: Loop, file: io.BufferedReader) -> None:
     async with opened(Recorder()) as (transport, peer):
         sending = asyncio.create_task(loop.sendfile(transport, file))
@@ -136,6 +148,25 @@ async def test_a_transport_that_is_closed_meanwhile_ends_the_sending(
         await protocol.seen("lost")
         await draining
         assert protocol.kinds().count("lost") == 1
+        assert transport.get_protocol() is None  # as of every transport that has ended
+
+
+# asyncio sends the file all the same, or waits for ever.
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("kernel", [True, False])
+async def test_a_transport_that_is_closed_before_a_file_begins_sends_what_was_written(
+    loop: Loop, file: io.BufferedReader, kernel: bool
+) -> None:
+    source = file if kernel else io.BytesIO(CONTENT)
+    async with opened(Recorder()) as (transport, peer):
+        written = fill(transport)
+        sending = asyncio.create_task(loop.sendfile(transport, source))
+        await settle()
+        transport.close()
+        reading = asyncio.create_task(receive_all(peer))
+        with pytest.raises(ConnectionError):
+            await sending
+        assert await reading == b"x" * written
 
 
 @pytest.mark.differs(

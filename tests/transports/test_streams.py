@@ -101,10 +101,18 @@ async def test_what_a_plain_callback_raises_is_reported_and_the_connection_close
     assert report["transport"].is_closing()
 
 
-async def test_a_line_over_the_limit_is_an_error(streams: ModuleType) -> None:
+async def test_a_line_over_the_limit_is_an_error_and_the_next_one_is_read(streams: ModuleType) -> None:
     async with connected(streams, says(b"x" * 1000 + b"\n" + b"short\n"), limit=100) as (reader, _):
-        with pytest.raises(ValueError, match="Separator is"):
+        with pytest.raises(ValueError, match="Separator is found"):
             await reader.readline()
+        assert await reader.readline() == b"short\n"
+
+
+async def test_what_is_over_the_limit_and_no_line_is_dropped(streams: ModuleType) -> None:
+    async with connected(streams, says(b"x" * 1000), limit=100) as (reader, _):
+        with pytest.raises(ValueError, match="Separator is not found"):
+            await reader.readline()
+        assert await reader.read() == b""
 
 
 async def test_a_reader_at_its_limit_holds_the_peer_up_and_loses_nothing(streams: ModuleType) -> None:

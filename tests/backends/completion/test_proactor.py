@@ -277,6 +277,31 @@ def test_connection_that_was_aborted_ends_its_accept_and_keeps_no_wait(monkeypat
         port.close()
 
 
+def test_connection_that_was_not_handed_out_is_closed_with_the_port(monkeypatch):
+    accepted = []
+
+    class Interrupted(_associations.Borrowed):
+        def _accept(self):
+            if accepted:
+                raise KeyboardInterrupt
+            accepted.append(super()._accept())
+            return accepted[0]
+
+    monkeypatch.setattr(_associations, "Borrowed", Interrupted)
+    port = ProactorBackend(over="select")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        with (
+            socket.create_connection(listener.getsockname(), timeout=5.0) as client,
+            socket.create_connection(listener.getsockname(), timeout=5.0),
+        ):
+            port.submit(Accept(listener.fileno()))
+            with pytest.raises(KeyboardInterrupt):
+                port.wait(5.0)
+            port.close()
+            assert client.recv(1) == b""
+
+
 def test_close_inside_a_cancel_leaves_the_operation_to_the_next_close(pair):
     """A finalizer may close at any moment (issue 32)."""
     returned = []
