@@ -105,6 +105,15 @@ def test_urgent_callbacks_still_follow_each_callback(reactor: Scheduler) -> None
     assert log == ["urgent", "a"]
 
 
+def test_urgent_callbacks_that_wait_when_the_tick_begins_come_first(reactor: Scheduler) -> None:
+    log: list[str] = []
+    reactor.probes.register(orders(LastFirst()))
+    schedule(reactor, log, "ready")
+    reactor.next_tick(log.append, "urgent")
+    run_until_idle(reactor)
+    assert log == ["urgent", "ready"]
+
+
 @pytest.mark.parametrize("leaving", [SystemExit, KeyboardInterrupt])
 def test_nothing_is_lost_when_a_callback_ends_the_run(reactor: Scheduler, leaving: type[BaseException]) -> None:
     log: list[Any] = []
