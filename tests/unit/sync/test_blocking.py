@@ -7,11 +7,12 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from loopcore.sync import limit_blocking, spawn_blocking
-from tests.unit.sync.conftest import Run
+from tests.unit.sync.conftest import PATIENCE, Run
 from tests.unit.sync.test_channels import cancelled, settle
 
 
@@ -62,14 +63,22 @@ async def test_what_runs_counts_until_it_ends_although_it_was_cancelled() -> Non
         started.set()
         release.wait()
 
+    class Executor(ThreadPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            submitted.append(args)
+            return super().submit(*args, **kwargs)
+
+    submitted: list[object] = []
+    asyncio.get_running_loop().set_default_executor(Executor())
     limit_blocking(1)
     first = asyncio.create_task(spawn_blocking(work))
-    await asyncio.get_running_loop().run_in_executor(None, started.wait)
+    await asyncio.to_thread(started.wait)
     assert await cancelled(first)
+    submitted.clear()
     second = asyncio.create_task(spawn_blocking(int, "7"))
     await settle()
-    assert not second.done()
     release.set()
+    assert not submitted
     assert await second == 7
 
 
@@ -98,6 +107,14 @@ async def test_a_call_that_an_executor_drops_gives_its_permit_back() -> None:
     for each in (call, asyncio.create_task(spawn_blocking(int))):
         with pytest.raises(BrokenExecutor):
             await asyncio.wait_for(each, 30)
+
+
+async def test_a_call_that_an_executor_refuses_gives_its_permit_back() -> None:
+    limit_blocking(1)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="shutdown"):
+            await asyncio.wait_for(spawn_blocking(int), PATIENCE)
 
 
 def test_a_loop_that_is_closed_is_not_kept_alive(run: Run) -> None:

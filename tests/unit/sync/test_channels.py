@@ -66,6 +66,16 @@ async def test_a_value_survives_the_task_that_it_woke() -> None:
     assert await second == "value"
 
 
+async def test_a_value_is_not_reserved_for_a_task_that_was_cancelled_before() -> None:
+    sender, receiver = mpmc.Channel[str](1)
+    first = asyncio.create_task(receiver.recv())
+    await settle()
+    first.cancel()
+    sender.try_send("value")
+    assert receiver.try_recv() == "value"
+    assert await cancelled(first)
+
+
 async def test_a_value_survives_a_dropped_task() -> None:
     sender, receiver = mpmc.Channel[str](1)
     dropped: Any = receiver.recv()

@@ -1,6 +1,7 @@
 """Wakers, block_on, spawn and JoinSet."""
 
 import asyncio
+import concurrent.futures
 import copy
 import gc
 import inspect
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from loopcore.sync import Empty, JoinSet, Waker, block_on, mpmc, park, spawn
+from tests.unit.sync.conftest import PATIENCE
 from tests.unit.sync.test_channels import cancelled, settle
 
 
@@ -166,6 +168,11 @@ def test_block_on_runs_in_a_thread_without_a_loop() -> None:
     assert received == [0, 1, 2]
 
 
+def test_block_on_without_a_loop_gives_up_after_its_timeout() -> None:
+    with pytest.raises(TimeoutError):
+        block_on(asyncio.sleep(PATIENCE), timeout=0)
+
+
 async def test_block_on_hands_over_to_the_loop_of_another_thread() -> None:
     async def where() -> int:
         return threading.get_ident()
@@ -176,6 +183,28 @@ async def test_block_on_hands_over_to_the_loop_of_another_thread() -> None:
         await loop.run_in_executor(None, lambda: block_on(asyncio.Event().wait(), loop=loop, timeout=0))
     with pytest.raises(RuntimeError, match="use `await` here"):
         block_on(where())
+
+
+async def test_a_block_on_that_is_interrupted_cancels_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, cancelled = asyncio.get_running_loop(), asyncio.Event()
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def call() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            block_on(wait(), loop=loop)
+
+    monkeypatch.setattr(concurrent.futures, "wait", interrupt)
+    calling = loop.run_in_executor(None, call)
+    await cancelled.wait()
+    await calling
 
 
 def test_block_on_ends_with_its_loop(caplog: pytest.LogCaptureFixture) -> None:
@@ -240,6 +269,12 @@ async def test_a_spawned_task_is_kept_alive() -> None:
     assert not ended
 
 
+async def test_spawned_tasks_have_the_name_that_they_are_given() -> None:
+    assert spawn(asyncio.sleep(0), name="spawned").get_name() == "spawned"
+    async with JoinSet[None]() as tasks:
+        assert tasks.spawn(asyncio.sleep(0), name="in a set").get_name() == "in a set"
+
+
 async def test_tasks_are_joined_as_they_end() -> None:
     gates = [asyncio.Event() for _ in range(4)]
 
@@ -269,6 +304,16 @@ async def test_who_leaves_a_join_set_cancels_what_runs() -> None:
         endless = [tasks.spawn(asyncio.Event().wait()) for _ in range(3)]
         await settle()
     assert all(task.cancelled() for task in endless)
+    assert len(tasks) == 0
+
+
+async def test_who_leaves_a_join_set_forgets_a_task_that_has_just_ended() -> None:
+    async with JoinSet[Any]() as tasks:
+        ending = tasks.spawn(asyncio.get_running_loop().create_future())
+        await settle()
+        ending.cancel()
+        while not ending.done():
+            await asyncio.sleep(0)
     assert len(tasks) == 0
 
 

@@ -301,6 +301,14 @@ async def test_a_join_that_found_nothing_says_so_although_a_task_is_spawned_mean
         assert isinstance(second.exception(), Empty)
 
 
+async def test_a_set_forgets_a_join_that_found_nothing() -> None:
+    tasks = JoinSet[None]()
+    for _ in range(3):
+        with pytest.raises(Empty):
+            await select(tasks.join_next(), asyncio.Event().wait())
+    assert not tasks._finished.found_empty
+
+
 async def test_a_join_that_found_nothing_leaves_a_later_task_to_others() -> None:
     async with JoinSet[Any]() as tasks:
         gate, at_end = asyncio.Event(), asyncio.Event()
