@@ -62,9 +62,9 @@ class _Group:
 
     __slots__ = ("queue", "used", "served_at")
 
-    def __init__(self, used: int) -> None:
+    def __init__(self) -> None:
         self.queue: deque[Any] = deque()
-        self.used = used
+        self.used = 0
         self.served_at = 0
 
 
@@ -91,7 +91,7 @@ class FairOrder:
         if group is None:
             if len(self._groups) >= self._forget_from:
                 self._forget(self._clock())
-            group = self._groups[name] = _Group(self._floor)
+            group = self._groups[name] = _Group()
         if not group.queue and group is not self._running:
             self._wait(group)
         group.queue.append(runnable)
