@@ -5,14 +5,16 @@ import contextvars
 import itertools
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 import loopcore
 from loopcore.errors import UsageError
-from loopcore_plugins.policy import Fair, group
+from loopcore_plugins.policy import Fair, group, priority
 from loopcore_plugins.policy.fairness import FairOrder
+from loopcore_plugins.policy.marks import group_of, priority_of
 
 pytestmark = pytest.mark.loopcore_only
 
@@ -122,9 +124,9 @@ def test_children_belong_to_the_group_of_their_parent(backend_name: str) -> None
 class Ready:
     """What a loop would push: something with a context."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str | None = None) -> None:
         self.name = name
-        with group(name):
+        with group(name) if name is not None else nullcontext():
             self.context = contextvars.copy_context()
 
     def get_context(self) -> Any:
@@ -163,6 +165,56 @@ def test_an_idle_group_saves_nothing_up_and_its_debt_is_bounded() -> None:
         now += 10
         waited += 1
     assert 5 <= waited <= 10  # callbacks of 10, for a debt of 100
+
+
+def test_the_time_after_a_phase_is_not_the_last_groups() -> None:
+    now = 0
+    plugin = Fair(clock=lambda: now)
+    order = plugin.loopcore_make_ready_queue()
+    assert isinstance(order, FairOrder)
+    order.push(Ready("last"))
+    order.pop()
+    now += 10
+    plugin.loopcore_phase_end("pending")
+    now += 1000  # the loop waits
+    order.pop()
+    assert order._groups["last"].used == 10
+
+
+def test_a_group_is_remembered_while_it_runs_and_as_long_as_it_owes() -> None:
+    now = 0
+    order = FairOrder(100, lambda: now)
+
+    def forget_others(first: int) -> None:
+        for number in range(first, first + 200):
+            order.push(Ready(str(number)))
+        while order.pop():
+            pass
+
+    order.push(Ready("greedy"))
+    order.pop()
+    for number in range(200):
+        order.push(Ready(str(number)))
+    assert "greedy" in order._groups  # it runs
+    now += 10**9
+    while order.pop():
+        pass
+    forget_others(200)
+    assert "greedy" in order._groups  # it owes
+    now += 100
+    forget_others(400)
+    assert "greedy" not in order._groups
+
+
+def test_a_mark_ends_with_its_block() -> None:
+    with group("tenant"), priority(1):
+        pass
+    assert (group_of(Ready()), priority_of(Ready())) == (None, 0)
+
+
+def test_a_group_has_a_name_that_can_be_looked_up() -> None:
+    with pytest.raises(TypeError, match="unhashable"), group([]):  # type: ignore[arg-type]
+        pass
 
 
 def test_groups_that_are_gone_are_forgotten() -> None:

@@ -70,6 +70,17 @@ def test_tasks_that_are_done_are_let_go(backend_name: str) -> None:
     assert loopcore.run(program(), backend=backend_name, plugins=[keep]) == (4, 1)
 
 
+def test_the_end_of_the_loop_lets_go_of_tasks_that_wait(backend_name: str) -> None:
+    keep = Keep()
+    loop = loopcore.new_event_loop(backend=backend_name, plugins=[keep])
+    waiting: Any = loop.create_task(asyncio.Event().wait())
+    loop.run_until_complete(asyncio.sleep(0))
+    assert len(keep) == 1
+    loop.close()
+    assert len(keep) == 0
+    waiting._log_destroy_pending = False
+
+
 def test_registered_at_run_time_it_holds_what_is_there_until_it_goes(backend_name: str) -> None:
     keep = Keep()
 

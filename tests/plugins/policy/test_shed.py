@@ -176,6 +176,8 @@ def test_taken_out_at_run_time_it_lets_everybody_in(backend_name: str) -> None:
             port = server.sockets[0].getsockname()[1]
             await overload(port)
             loop.probes.unregister(shed)
+            assert shed._probe is not None
+            assert shed._probe._handle is None  # it does not measure
             return await overload(port)
 
     assert all(loopcore.run(program(), backend=backend_name))
@@ -257,6 +259,24 @@ def test_lateness_that_lasts_limits_the_rate_and_calm_lifts_it() -> None:
     assert not throttle.shedding
     assert drive(throttle, 20, 21, 0.0) == 100
     assert CALM > PERIOD
+
+
+def test_what_was_measured_before_a_pause_refuses_nothing_after_it() -> None:
+    throttle = Throttle(bound=0.1)
+    throttle.measure(0.0, 0.2)
+    throttle.forget()
+    assert throttle.admit(10.0, 0.0)
+    drive(throttle, 11.0, 11.11, 0.15)  # a period that is late
+    throttle.forget()
+    drive(throttle, 11.2, 11.31, 0.15)
+    assert throttle.rate is None  # one late period is not two
+
+
+def test_measuring_ends_with_what_it_has_found() -> None:
+    shed = Shed(delay=0.1)
+    shed.loopcore_plugin_registered(ModelLoop(work=0.0))
+    assert not shed._measured(1000.0, 0.2)
+    assert shed._throttle.admit(1000.0, 0.0)
 
 
 def test_a_probe_measures_the_longer_of_the_two_waits() -> None:

@@ -138,6 +138,13 @@ def test_log_writes_an_error_whatever_the_handler_does(
     assert bool(record.exc_info and record.exc_info[0] is OSError) == (program is fails_unseen)
 
 
+def test_no_exception_is_kept_that_is_not_raised(backend_name: str) -> None:
+    strict = Strict(action="log")
+    assert loopcore.run(fails_unseen(), backend=backend_name, plugins=[strict]) == "all is well"
+    (mistake,) = strict.mistakes
+    assert mistake.exception is None
+
+
 @pytest.mark.parametrize("program", [fails_unseen, forgets_await])
 def test_report_tells_the_exception_handler_once(backend_name: str, program: Program) -> None:
     contexts: list[dict[str, Any]] = []
@@ -207,6 +214,17 @@ def test_taken_out_at_run_time_it_looks_no_longer(backend_name: str) -> None:
     assert loopcore.run(program(), backend=backend_name) == "all is well"
     gc.collect()
     assert strict.count == 0
+
+
+def test_more_frames_that_the_program_records_stay(backend_name: str) -> None:
+    async def program() -> int:
+        return sys.get_coroutine_origin_tracking_depth()
+
+    sys.set_coroutine_origin_tracking_depth(2)
+    try:
+        assert loopcore.run(program(), backend=backend_name, plugins=[Strict(origins=1)]) == 2
+    finally:
+        sys.set_coroutine_origin_tracking_depth(0)
 
 
 def test_an_unknown_action_is_an_error() -> None:
