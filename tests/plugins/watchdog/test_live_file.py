@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -93,6 +94,10 @@ def test_an_error_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert "cannot touch" in record.getMessage()
     (tmp_path / "folder").mkdir()
     assert look(file, 9.0) > 0
+    shutil.rmtree(tmp_path / "folder")
+    with caplog.at_level(logging.ERROR, "loopcore.plugin"):
+        file.look(Moment(18.0, 0.0, 0.0), Collections())
+    assert len(caplog.records) == 2  # it had worked meanwhile
 
 
 def test_the_name_may_have_the_number_of_the_process(tmp_path: Path) -> None:
@@ -112,6 +117,15 @@ def test_other_files_are_not_taken(path: Path) -> None:
         with pytest.raises(UsageError, match="which is not an empty file"):
             Watchdog(file=file)
     assert path.read_text() == "data"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have owners on POSIX systems")
+def test_no_file_of_another_user_is_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.touch()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(UsageError, match="not a file of this user"):
+        Watchdog(file=path)
+    assert path.exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names and links are POSIX's")
