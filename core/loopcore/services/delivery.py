@@ -42,12 +42,10 @@ class Delivery:
         self._source = None
         if self._jobs is not None:  # futures of other pools need not have a hash
             self._jobs.pop(source, None)
-        if self._host.is_closed():
-            return
         try:
             self._host.call_soon_threadsafe(self.deliver, source)
         except RuntimeError:
-            # The loop was closed between the check and the call: the future has no waiters any more.
+            # The loop was closed: the future has no waiters any more.
             if not self._host.is_closed():
                 raise
 
