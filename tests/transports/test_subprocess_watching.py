@@ -14,7 +14,7 @@ import pytest
 
 from loopcore.ports.readiness import Capability
 from loopcore.services import children as module
-from loopcore.services.children import HAS_PIDFD, HAS_WAITID, Children
+from loopcore.services.children import HAS_PIDFD, HAS_WAITID, Child, Children
 from tests.transports.process_support import ProcessRecorder, ended
 from tests.transports.recorder import run, settle
 
@@ -286,6 +286,18 @@ async def test_thread_helps_out_where_a_pidfd_cannot_be_had(
     while not ends:
         await asyncio.sleep(0)
     assert ends == [8]
+
+
+@pytest.mark.parametrize("reaps", [False, True])
+def test_a_thread_whose_loop_was_closed_stores_the_code(
+    loop: Any, monkeypatch: pytest.MonkeyPatch, reaps: bool
+) -> None:
+    if reaps:
+        monkeypatch.setattr(module, "HAS_WAITID", False)
+    child = Child(subprocess.Popen(["/bin/sh", "-c", "exit 8"]), pytest.fail, set(), loop._readiness)
+    loop.close()
+    module._await_end(loop, child)
+    assert child.process.returncode == 8
 
 
 @pytest.mark.skipif(not HAS_PIDFD, reason="no pidfd on this platform")

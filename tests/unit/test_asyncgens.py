@@ -47,6 +47,33 @@ async def test_dropped_generator_is_closed_by_the_loop() -> None:
     assert log == ["closed"]
 
 
+async def test_generator_dropped_in_another_thread_is_closed_by_the_loop(loop: Loop) -> None:
+    log: list[str] = []
+    kept = [numbers(log)]
+    await anext(kept[0])
+    loop.set_debug(True)  # a call in the wrong thread is an error
+    await asyncio.to_thread(kept.clear)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert log == ["closed"]
+
+
+def test_generator_dropped_after_the_loop_was_closed_is_left_alone(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    unraisable: list[Any] = []
+    kept = [numbers(log)]
+
+    async def main() -> None:
+        await anext(kept[0])
+
+    loop.run_until_complete(main())
+    loop.close()
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: unraisable.append(error.exc_value))
+    kept.clear()
+    gc.collect()
+    assert (log, unraisable) == ([], [])
+
+
 def test_generator_that_fails_to_close_is_reported(loop: Loop) -> None:
     faults: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: faults.append(context))

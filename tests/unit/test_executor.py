@@ -149,12 +149,13 @@ async def test_shutdown_gives_up_after_its_timeout_with_a_warning(loop: Loop, ba
     await job_done
 
 
-def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop) -> None:
+def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     release = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         loop.run_in_executor(pool, release.wait)
         loop.close()
         release.set()
+    assert not caplog.records
 
 
 async def test_a_job_that_its_pool_gives_up_is_cancelled(loop: Loop) -> None:
@@ -279,14 +280,13 @@ def test_the_environment_bounds_the_threads(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("LOOPCORE_THREADS", " 1 ")  # as the other settings take it
     loop = loopcore.new_event_loop()
 
-    async def main() -> None:
-        names = await asyncio.gather(
-            *(loop.run_in_executor(None, lambda: threading.current_thread().name) for _ in range(5))
-        )
-        assert set(names) == {"loopcore_0"}
-
-    loop.run_until_complete(main())
+    release = threading.Event()
+    jobs = [loop.run_in_executor(None, release.wait) for _ in range(5)]
+    names = {thread.name for thread in threading.enumerate() if thread.name.startswith("loopcore_")}
+    release.set()
+    loop.run_until_complete(asyncio.wait(jobs))
     loop.close()
+    assert names == {"loopcore_0"}
 
 
 @pytest.mark.loopcore_only
@@ -333,6 +333,37 @@ async def test_a_shutdown_that_gives_up_says_what_has_not_finished(loop: Any) ->
     release.set()
     await job
     assert loop.unfinished_jobs() == []
+
+
+@pytest.mark.loopcore_only
+async def test_a_shutdown_that_gives_up_ends_the_threads_that_look_names_up(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *question: threading.current_thread())
+    release = threading.Event()
+    job = loop.run_in_executor(None, release.wait)
+    resolving: Any = await loop.run_in_executor(None, socket.getaddrinfo, "name", 80)
+    with pytest.warns(RuntimeWarning, match="did not finish"):
+        await loop.shutdown_default_executor(0)  # type: ignore[call-arg]
+    resolving.join(30)
+    has_ended = not resolving.is_alive()
+    release.set()
+    await job
+    assert has_ended
+
+
+@pytest.mark.covers("EventLoop.shutdown_default_executor")
+async def test_an_error_of_the_default_executor_ends_its_shutdown(loop: Loop) -> None:
+    class Broken(concurrent.futures.ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, **options: Any) -> None:
+            super().shutdown(wait, **options)
+            if wait:
+                raise OSError("it is broken")
+
+    loop.set_default_executor(Broken(1))
+    await loop.run_in_executor(None, int)
+    with pytest.raises(OSError, match="it is broken"):
+        await asyncio.wait_for(loop.shutdown_default_executor(), 30)
 
 
 @pytest.mark.loopcore_only

@@ -170,6 +170,23 @@ def test_after_a_handler_that_could_not_be_added_the_next_one_runs(loop: Any) ->
 
 
 @pytest.mark.loopcore_only
+def test_a_renewed_channel_is_not_inherited_and_takes_no_descriptors_place(loop: Any) -> None:
+    signals = Signals(loop)
+    signals.add(signal.SIGUSR1, loop.stop, ())
+    channel = signals._channel
+    assert channel is not None
+    mine, other = socket.socketpair()
+    with mine, other:
+        mine.setblocking(False)
+        signal.set_wakeup_fd(mine.fileno())
+        signals.renew()
+        assert signal.set_wakeup_fd(channel.writing) == mine.fileno()
+    assert not os.get_inheritable(channel.reading)
+    assert not os.get_inheritable(channel.writing)
+    signals.close()
+
+
+@pytest.mark.loopcore_only
 def test_a_channel_that_cannot_be_made_leaves_no_descriptor(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(fd: int, blocking: bool) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")

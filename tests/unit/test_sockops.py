@@ -164,6 +164,22 @@ async def test_connect_to_a_name(loop: Loop, listener: socket.socket) -> None:
         assert client.getpeername() == listener.getsockname()
 
 
+async def test_a_name_is_looked_up_for_the_kind_of_the_socket(
+    loop: Loop, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def look_up(host: str, port: int, *kind: int) -> list[Any]:
+        asked.append((host, *kind[:3]))
+        return [(*kind[:3], "", listener.getsockname())]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as client:
+        client.setblocking(False)
+        await loop.sock_connect(client, ("name", 80))
+    assert set(asked) == {("name", socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)}
+
+
 async def test_connect_that_is_refused(loop: Loop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = gone.getsockname()

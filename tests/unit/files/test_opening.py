@@ -127,6 +127,7 @@ async def test_wrong_arguments(path: Path) -> None:
         ):
             with pytest.raises(error):
                 await wrong
+        assert file.tell() == 0
         with pytest.raises(ValueError, match="at least one byte"):
             file.blocks(0)
     assert path.read_bytes() == b"one\ntwo\nthree\n"
