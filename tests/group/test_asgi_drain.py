@@ -279,6 +279,27 @@ async def test_the_cancellation_by_the_server_passes_through() -> None:
     assert not drain.open()
 
 
+@pytest.mark.parametrize("receives", [False, True])
+async def test_the_cancellation_by_the_server_passes_through_at_the_deadline(receives: bool) -> None:
+    started = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        started.set()
+        await (receive() if receives else asyncio.Event().wait())
+
+    client, drain = Client(), Drain(app)
+    task = client.call(drain)
+    await begun(started)
+    drain.begin()
+    ending = asyncio.create_task(drain.end())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await ending
+    assert not drain.open()
+
+
 class DatabaseDisconnected(Exception):
     """An application's own error, with a name like that of frameworks."""
 

@@ -2,15 +2,17 @@
 
 import asyncio
 import errno
+import os
 import socket
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loopcore.group import GroupError
-from loopcore.group.listeners import Listeners, bind_like
+from loopcore.group.listeners import Listeners, bind_like, remove_socket
 from loopcore.group.part import ListenRequest
 
 ARGUMENTS = {"host": "127.0.0.1", "port": 0, "family": 0, "reuse_address": None, "reuse_port": False}
@@ -75,6 +77,20 @@ async def test_sockets_that_are_made_again_do_not_listen_before_their_member() -
     listeners.close()
 
 
+async def test_a_server_that_could_not_be_made_is_made_when_it_can_be() -> None:
+    listeners = Listeners(1, ())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        arguments = ARGUMENTS | {"port": taken.getsockname()[1]}
+        request = ListenRequest("tcp", tuple(sorted(arguments.items())), 0)
+        with pytest.raises(OSError, match="in use"):
+            await listeners.listen(MEMBERS[0], request)
+    answer = await listeners.listen(MEMBERS[0], request)
+    for sock in answer.sockets:
+        sock.close()
+    assert listeners._numbers == {answer.number}
+    listeners.close()
+
+
 @pytest.mark.parametrize(("platform", "share"), [("linux", False), ("darwin", True), ("freebsd14", True)])
 async def test_members_share_a_socket_where_the_kernel_would_give_all_connections_to_one(
     monkeypatch: pytest.MonkeyPatch, platform: str, share: bool
@@ -111,3 +127,33 @@ async def test_no_socket_is_left_open_if_the_port_of_another_is_taken_meanwhile(
         sock.close()
     assert [sock.fileno() for sock in made] == [-1]
     listeners.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="members share a socket elsewhere")
+async def test_no_socket_is_left_open_if_another_member_cannot_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+
+    def bind_one(pattern: socket.socket, name: Any) -> socket.socket:
+        if len(made) == 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        made.append(bind_like(pattern, name))
+        return made[-1]
+
+    monkeypatch.setattr("loopcore.group.listeners.bind_like", bind_one)
+    listeners = Listeners(3, ())
+    with pytest.raises(OSError, match="Too many open files"):
+        await listeners.listen(MEMBERS[0], REQUEST)
+    assert [sock.fileno() for sock in made] == [-1, -1]
+    listeners.close()
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets on this platform")
+def test_a_socket_that_another_program_has_put_there_is_left(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(path)
+        status = os.stat(path)
+        remove_socket(path, (status.st_dev, status.st_ino + 1))
+        assert os.path.exists(path)
+        remove_socket(path, (status.st_dev, status.st_ino))
+        assert not os.path.exists(path)
