@@ -187,14 +187,17 @@ async def test_block_on_hands_over_to_the_loop_of_another_thread() -> None:
 
 async def test_a_block_on_that_is_interrupted_cancels_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, cancelled = asyncio.get_running_loop(), asyncio.Event()
+    begun = threading.Event()
 
     async def wait() -> None:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             cancelled.set()
 
     def interrupt(*_: object) -> None:
+        begun.wait(PATIENCE)
         raise KeyboardInterrupt
 
     def call() -> None:
