@@ -78,6 +78,19 @@ def test_a_full_inbox_refuses_and_loses_nothing(make: Make, loop: asyncio.Abstra
     close()
 
 
+def test_an_inbox_of_a_thread_holds_as_many_as_it_says(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(post, "CAPACITY", 1)
+    (giver, taker), _ = in_threads()
+    taker.open(loop, lambda sender, number, sock: sock.close())  # type: ignore[union-attr]
+    ours, theirs = socket.socketpair()
+    assert giver.give(1, 0, theirs)
+    assert not giver.give(1, 0, ours)
+    taker.close(replaced=False)
+    ours.close()
+
+
 def test_a_closed_inbox_of_a_thread_refuses(loop: asyncio.AbstractEventLoop) -> None:
     (giver, taker), _ = in_threads()
     ours, theirs = socket.socketpair()

@@ -162,6 +162,29 @@ async def test_a_slow_receiver_is_told_what_it_missed() -> None:
     assert slow.missed == 2
 
 
+async def test_a_slow_receiver_that_is_closed_takes_nothing_from_the_others() -> None:
+    sender, receiver = broadcast.Channel[int](2)
+    other = sender.subscribe()
+    for value in range(3):
+        sender.try_send(value)
+    receiver.close()
+    with pytest.raises(Lagged):
+        other.try_recv()
+    assert [other.try_recv(), other.try_recv()] == [1, 2]
+
+
+async def test_a_receiver_of_broadcast_that_is_closed_gives_its_wait_up() -> None:
+    sender, receiver = broadcast.Channel[int](1)
+    waiting = asyncio.create_task(receiver.recv())
+    await settle()
+    receiver.close()
+    await settle()
+    assert waiting.done()
+    with pytest.raises(Closed):
+        await waiting
+    sender.close()
+
+
 async def test_gaps_are_yielded_where_they_are() -> None:
     sender, receiver = broadcast.Channel[int](2)
     for value in range(5):
