@@ -242,6 +242,22 @@ async def test_watch_shows_the_latest_value_only() -> None:
     assert [value async for value in receiver] == [8]
 
 
+async def test_a_value_that_a_receiver_of_watch_looked_at_is_seen() -> None:
+    sender, receiver = watch.Channel("first")
+    sender.send("second")
+    assert receiver.has_changed()
+    assert receiver.get() == "second"
+    assert not receiver.has_changed()
+
+
+async def test_a_closed_sender_of_oneshot_does_not_wait_to_be_abandoned() -> None:
+    sender, receiver = oneshot.Channel[int]()
+    sender.close()
+    receiver.close()
+    with pytest.raises(Closed, match="this handle"):
+        sender.abandoned()
+
+
 async def test_oneshot_brings_one_value() -> None:
     sender, receiver = oneshot.Channel[int]()
     waiting = asyncio.create_task(receiver.recv())
