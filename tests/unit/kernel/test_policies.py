@@ -1,6 +1,7 @@
 """Policies of the tick: ready order, tick budget, poll timeout. Nothing is lost, whatever their owners do."""
 
 import logging
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -238,6 +239,46 @@ def test_a_broken_order_loses_nothing(reactor: Scheduler, way: str, caplog: pyte
     assert sorted(log) == ["a", "b", "c"]
     assert reactor.counters().ready == 0
     assert reactor.probes.failures == ({} if way == "pop forgets" else {"broken": 1})
+
+
+@pytest.mark.parametrize("leaving", [KeyboardInterrupt, SystemExit])
+def test_an_order_that_ends_the_run_loses_nothing(reactor: Scheduler, leaving: type[BaseException]) -> None:
+    log: list[str] = []
+
+    class Leaving(LastFirst):
+        def push(self, runnable: Any) -> None:
+            if not left:
+                left.append(True)
+                raise leaving
+            super().push(runnable)
+
+    left: list[bool] = []
+    reactor.probes.register(orders(Leaving()))
+    schedule(reactor, log, "a", "b")
+    with pytest.raises(leaving):
+        reactor.tick()
+    run_until_idle(reactor)
+    assert log == ["b", "a"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="signals of POSIX")
+def test_a_signal_that_has_come_twice_is_handled_twice_under_an_order(loopcore_factory: Callable[[], Any]) -> None:
+    log: list[str] = []
+    loop = loopcore_factory()
+    loop.probes.register(orders(LastFirst()))
+
+    def handle() -> None:
+        log.append("handled")
+        if len(log) == 2:
+            loop.stop()
+
+    loop.call_later(30.0, loop.stop)
+    loop.add_signal_handler(signal.SIGUSR1, handle)
+    for _ in range(2):
+        signal.raise_signal(signal.SIGUSR1)
+    loop.run_forever()
+    loop.remove_signal_handler(signal.SIGUSR1)
+    assert log == ["handled"] * 2
 
 
 def test_what_has_no_push_and_pop_is_no_order(reactor: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
