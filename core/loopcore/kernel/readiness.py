@@ -205,7 +205,6 @@ class Readiness:
             # A dispatch may hold the entry, and be about to call the writer.
             entry.reader = None
             entry.writer = None
-            entry._kept = 0
             self._backend.unregister(fd)
 
     def clear(self) -> None:
