@@ -166,6 +166,21 @@ def test_subclass_may_override_the_report(loop: Loop) -> None:
     assert [type(context["exception"]) for context in told] == [ZeroDivisionError]
 
 
+@pytest.mark.reports_errors
+def test_handler_that_raises_a_runtime_error_is_called_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def handler(where: Loop, context: dict[str, Any]) -> None:
+        calls.append(context)
+        raise RuntimeError("the handler")
+
+    loop.set_exception_handler(handler)
+    run_failing_callback(loop)
+    assert len(calls) == 1
+    (record,) = caplog.records
+    assert record.getMessage().startswith("Unhandled error in exception handler")
+
+
 def test_handler_runs_in_the_context_of_the_callback_that_failed(loop: Loop, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 12):
         pytest.skip("asyncio does so from 3.12 on")
@@ -178,6 +193,28 @@ def test_handler_runs_in_the_context_of_the_callback_that_failed(loop: Loop, bac
     loop.call_soon(loop.stop)
     loop.run_forever()
     assert seen == ["inside"]
+
+
+def test_handler_of_a_fault_of_a_task_and_a_callback_runs_in_the_context_of_the_task(
+    loop: Loop, backend_name: str
+) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 12):
+        pytest.skip("asyncio does so from 3.12 on")
+    variable = contextvars.ContextVar[str]("variable", default="outside")
+    seen: list[str] = []
+    loop.set_exception_handler(lambda _, context: seen.append(variable.get()))
+    contexts = {name: contextvars.copy_context() for name in ("task", "handle")}
+    for name, context in contexts.items():
+        context.run(variable.set, name)
+
+    async def main() -> None:
+        pass
+
+    task = loop.create_task(main(), context=contexts["task"])
+    handle = loop.call_soon(int, context=contexts["handle"])
+    loop.call_exception_handler({"message": "", "handle": handle, "task": task})
+    loop.run_until_complete(task)
+    assert seen == ["task"]
 
 
 @pytest.mark.differs(

@@ -82,6 +82,39 @@ def test_exit_in_a_task_ends_the_run_and_leaves_no_report(loop: Loop, exit_type:
 
 
 @pytest.mark.covers("EventLoop.run_forever", "EventLoop.stop")
+def test_future_of_a_run_that_was_stopped_does_not_stop_the_next_one(loop: Loop) -> None:
+    future = loop.create_future()
+    loop.call_soon(loop.stop)
+    with pytest.raises(RuntimeError, match="stopped before"):
+        loop.run_until_complete(future)
+
+    async def main() -> str:
+        future.set_result(None)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return "to the end"
+
+    assert loop.run_until_complete(main()) == "to the end"
+
+
+def test_exception_of_a_task_whose_run_was_interrupted_is_not_reported(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only `run_until_complete` has the task, and raises something else: nobody could retrieve the exception."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        loop.call_soon(interrupt)  # before the task's own callbacks
+        raise ZeroDivisionError
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(main())
+    gc.collect()
+    assert caplog.messages == []
+
+
 def test_stop_before_run_makes_it_a_single_tick(loop: Loop) -> None:
     seen: list[int] = []
 

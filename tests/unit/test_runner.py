@@ -68,6 +68,8 @@ def test_run_takes_any_loop_factory() -> None:
 def test_loop_factory_excludes_backend_and_plugins() -> None:
     with pytest.raises(TypeError, match="pass them or loop_factory"):
         loopcore.Runner(backend="poll", loop_factory=asyncio.SelectorEventLoop)
+    with pytest.raises(TypeError, match="pass them or loop_factory"):
+        loopcore.Runner(plugins=[], loop_factory=asyncio.SelectorEventLoop)
 
 
 def test_run_takes_any_awaitable() -> None:

@@ -13,7 +13,7 @@ from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import POLL_SKIP_TICKS
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.ports.interest import ERROR, READ, WRITE
-from loopcore.ports.operations import Accept, Close, Receive
+from loopcore.ports.operations import Accept, Close, Open, Receive
 from loopcore.testing import ScriptedPort, VirtualClock
 
 
@@ -279,6 +279,17 @@ def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Scheduler, p
     assert log == [b"late"]
 
 
+def test_wait_that_is_interrupted_is_made_again_in_the_next_tick(reactor: Scheduler, port: ScriptedPort) -> None:
+    """What was submitted before it may have begun or not: the port begins it with a wait at the latest."""
+    reactor._completions.submit(receive(reactor, []))
+    port.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reactor._completions.wait(0.0)
+    assert reactor._completions.submitted
+    reactor._completions.wait(0.0)
+    assert not reactor._completions.submitted
+
+
 @pytest.mark.reports_errors
 def test_port_that_fails_after_a_run_that_failed_is_told_of(
     reactor: Scheduler, port: ScriptedPort, caplog: pytest.LogCaptureFixture
@@ -316,6 +327,18 @@ def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Scheduler, p
         reactor._completions.late.append((accepting, one.detach(), True))
         reactor._close_scheduler()
         assert other.recv(1) == b""
+
+
+def test_close_closes_a_file_that_nobody_was_told_of(reactor: Scheduler, port: ScriptedPort) -> None:
+    opening = Open(b"a file", os.O_RDONLY, 0)
+    reactor._completions.submit(opening)
+    port.in_flight.remove(opening)
+    reader, writer = os.pipe()
+    os.close(writer)
+    reactor._completions.late.append((opening, reader, False))
+    reactor._close_scheduler()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(reader)
 
 
 def test_port_is_closed_although_a_waiting_completion_is_none(reactor: Scheduler, port: ScriptedPort) -> None:
@@ -404,6 +427,8 @@ def test_poll_that_ends_with_an_error_lets_the_callback_find_out(
     watch(reactor, fd, log)
     fire(reactor, port, fd, OSError(errno.EIO, "broken"))
     assert log == [fd]
+    reactor._completions.polls.rearm()
+    assert len(port.polls(fd)) == 1, "a descriptor is given up only where it is closed"
 
 
 def test_error_is_for_both_directions(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
@@ -443,6 +468,18 @@ def test_number_that_was_closed_and_is_in_use_again_is_watched_again(
     reactor._readiness.set_writer(fd, handle(reactor, log.append, "writer"))  # the number is somebody else's by now
     (poll,) = [poll for poll in port.polls(fd) if poll.pending]
     assert poll.interest == READ | WRITE
+
+
+def test_number_that_was_closed_and_unregistered_is_watched_like_any_other(
+    reactor: Scheduler, port: ScriptedPort, fd: int
+) -> None:
+    watch(reactor, fd, [])
+    fire(reactor, port, fd, OSError(errno.EBADF, "closed without a word"))
+    reactor._readiness.clear_reader(fd)
+    watch(reactor, fd, [])
+    (first,) = port.polls(fd)
+    reactor._readiness.set_writer(fd, handle(reactor, int))
+    assert port.cancelled == [first], "its Poll is replaced, not left beside the new one"
 
 
 def test_none_is_no_operation(reactor: Scheduler, port: ScriptedPort) -> None:

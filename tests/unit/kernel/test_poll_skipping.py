@@ -1,5 +1,6 @@
 """Leaving out the poll: hardly ever while something is watched, bounded in ticks and in time while nothing is."""
 
+import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -238,3 +239,33 @@ def test_the_three_steps_of_a_tick_can_be_hosted(reactor: Scheduler, backend: Sc
     reactor.process_events(events)
     reactor.process_ready()
     assert ran == ["soon", "io"]
+
+
+async def test_a_step_that_is_hosted_leaves_the_host_running(
+    loop: asyncio.AbstractEventLoop, reactor: Scheduler
+) -> None:
+    running: list[object] = []
+    reactor.call_soon(lambda: running.append(asyncio._get_running_loop()))
+    reactor.tick()
+    running.append(asyncio.get_running_loop())
+    assert running == [reactor, loop]
+
+
+def test_descriptor_that_is_registered_inside_the_wait_is_polled_for_in_the_next_tick(
+    reactor: Scheduler, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler registers it; the wait under way need not have looked at it."""
+    wait = backend.wait
+
+    def interrupted(timeout: float | None) -> Any:
+        if timeout is None:
+            reactor._readiness.set_reader(6, Handle(int, (), reactor))
+        return wait(timeout)
+
+    monkeypatch.setattr(backend, "wait", interrupted)
+    reactor._readiness.set_reader(5, Handle(reactor.call_soon, (int,), reactor))
+    backend.script.append([(5, READ)])
+    reactor.tick()
+    assert backend.timeouts == [None]
+    reactor.tick()
+    assert backend.timeouts == [None, 0.0]

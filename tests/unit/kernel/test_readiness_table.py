@@ -13,6 +13,13 @@ from loopcore.testing import ScriptedBackend
 descriptors = st.integers(3, 6)
 
 
+class Owner:
+    """The object for which the registration of descriptor 5 is kept, in place of a socket."""
+
+    def fileno(self) -> int:
+        return 5
+
+
 class ReadinessMachine(RuleBasedStateMachine):
     """The table against a dict; the backend's calls against the interests they add up to."""
 
@@ -137,3 +144,50 @@ def test_forgetting_an_unknown_descriptor_is_fine_and_unheard() -> None:
     backend = ScriptedBackend()
     Readiness(backend).forget(77)
     assert backend.calls == []
+
+
+def test_forgetting_a_descriptor_is_a_change_that_the_next_tick_polls_for() -> None:
+    table = Readiness(ScriptedBackend())
+    table.set_reader(5, Runnable())
+    table.changed = False
+    table.forget(77)
+    assert not table.changed
+    table.forget(5)
+    assert table.changed
+
+
+def test_a_reader_that_resumes_is_not_given_the_events_of_its_tick() -> None:
+    table, owner = Readiness(ScriptedBackend()), Owner()
+    table.keeps = True
+    table.set_reader(5, Runnable())
+    assert table.keep_reader(5, owner, False)
+    table.changed = False
+    table.tick += 1
+    assert table.resume_reader(5, owner, Runnable())
+    entry = table.lookup(5)
+    assert entry is not None
+    assert entry.reader_tick == table.tick
+    assert table.changed, "what it waits for may have come since the last wait"
+
+
+def test_only_the_owner_of_a_kept_registration_knows_that_there_was_nothing_to_read() -> None:
+    table, owner = Readiness(ScriptedBackend()), Owner()
+    table.keeps = True
+    table.set_reader(5, Runnable())
+    table.keep_reader(5, owner, True)
+    assert table.is_drained(owner)
+    assert not table.is_drained(Owner()), "another socket with the number"
+
+
+def test_a_new_backend_that_refuses_a_descriptor_leaves_it_unwatched() -> None:
+    table = Readiness(ScriptedBackend())
+    table.set_reader(5, Runnable())
+    fresh = ScriptedBackend()
+    fresh.refuse = OSError("closed by the program")
+    table.use(fresh)
+    table.register_all()
+    fresh.refuse = None
+    assert table.lookup(5) is None
+    fresh.calls.clear()
+    table.set_reader(5, Runnable())
+    assert fresh.calls == [("register", 5, READ)]
