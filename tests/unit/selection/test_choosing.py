@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import loopcore
-from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
+from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.ports.readiness import ProbeResult
 from loopcore.selection import discovery
 from loopcore.selection.discovery import (
@@ -110,6 +110,36 @@ def test_setting_that_has_become_wrong_is_told_as_the_first_time(install, monkey
     monkeypatch.setattr(Moody, "mood", "bad")
     with pytest.raises(UsageError, match=r"^backend='one': backend 'one': MOOD=bad is not 'good'$"):
         take_backend("one")
+
+
+def test_setting_that_has_become_wrong_is_told_of_a_backend_that_a_list_passed_over(install, monkeypatch):
+    class Elsewhere(Moody):
+        @classmethod
+        def probe(cls):
+            cls.complain()
+            return ProbeResult(False, "it runs elsewhere")
+
+    install(Entry("one", Elsewhere), Entry("two", Fake))
+    assert type(take_backend("one,two")[0]) is Fake
+    monkeypatch.setattr(Elsewhere, "mood", "bad")
+    with pytest.raises(UsageError, match=r"^backend='one,two': backend 'one': MOOD=bad is not 'good'$"):
+        take_backend("one,two")
+
+
+def test_strangers_backend_that_does_not_fit_the_port_is_closed(install):
+    closed = []
+
+    class Unfit(Fake):
+        def __init__(self):
+            self.capabilities = None
+
+        def close(self):
+            closed.append(self)
+
+    install(Entry("one", Unfit, "stranger"))
+    with pytest.raises(BackendError, match="capabilities"):
+        take_backend("one")
+    assert len(closed) == 1
 
 
 def test_own_backend_that_cannot_be_made_any_more_gives_way(install, monkeypatch):
