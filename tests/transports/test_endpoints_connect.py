@@ -191,6 +191,33 @@ def test_a_local_address_of_another_family_is_an_error(
         run(loop, loop.create_connection(Recorder, *listening.getsockname(), local_addr=("::1", 0)))
 
 
+@pytest.mark.covers("EventLoop.create_connection(proto, flags)")
+async def test_both_names_are_looked_up_as_the_caller_says(
+    loop: asyncio.AbstractEventLoop, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    async def getaddrinfo(host: str, port: int, **options: Any) -> list[Any]:
+        asked.append((host, port, options))
+        return [row("127.0.0.1", 0) if host == "local.test" else row(*listening.getsockname())]
+
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+    given: dict[str, Any] = {"family": socket.AF_INET, "proto": socket.IPPROTO_TCP, "flags": socket.AI_ADDRCONFIG}
+    _, protocol = await loop.create_connection(Recorder, "name.test", 80, local_addr=("local.test", 0), **given)
+    options = {"type": socket.SOCK_STREAM, **given}
+    assert asked == [("name.test", 80, options), ("local.test", 0, options)]
+    await close(protocol)
+
+
+def test_a_local_name_without_addresses_is_an_error(
+    loop: asyncio.AbstractEventLoop, closed_port: int, resolves_to: Callable[..., None]
+) -> None:
+    resolves_to()
+    connecting = loop.create_connection(Recorder, "127.0.0.1", closed_port, local_addr=("local.test", 0))
+    with pytest.raises(OSError, match=r"^getaddrinfo\(\) returned empty list$"):
+        run(loop, connecting)
+
+
 @pytest.mark.covers("EventLoop.create_connection(sock)")
 async def test_a_connected_socket_is_taken_over(loop: asyncio.AbstractEventLoop, listening: socket.socket) -> None:
     sock = socket.create_connection(listening.getsockname())

@@ -162,6 +162,38 @@ async def test_a_bound_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> 
     assert sock.fileno() == -1
 
 
+async def test_what_listens_has_the_backlog_and_does_not_block(loop: asyncio.AbstractEventLoop) -> None:
+    asked: list[int] = []
+
+    class Listening(socket.socket):
+        def listen(self, backlog: int = -1, /) -> None:
+            asked.append(backlog)
+            super().listen(backlog)
+
+    sock = Listening()
+    sock.bind(("127.0.0.1", 0))
+    server = await loop.create_server(Greeter, sock=sock, backlog=7)
+    assert asked == [7]
+    assert not sock.getblocking()
+    await stop(server)
+
+
+async def test_hosts_are_looked_up_as_the_caller_says(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    async def getaddrinfo(host: str, port: int, **options: Any) -> list[Any]:
+        asked.append((host, port, options))
+        return [row("127.0.0.1", 0)]
+
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+    given: dict[str, Any] = {"family": socket.AF_INET, "flags": socket.AI_ADDRCONFIG}
+    server = await loop.create_server(Greeter, "name.test", 80, **given)
+    assert asked == [("name.test", 80, {"type": socket.SOCK_STREAM, "proto": 0, **given})]
+    await stop(server)
+
+
 @pytest.mark.covers("EventLoop.create_server(start_serving)")
 async def test_a_server_that_does_not_start_yet_refuses(loop: asyncio.AbstractEventLoop) -> None:
     server = await loop.create_server(Greeter, "127.0.0.1", 0, start_serving=False)

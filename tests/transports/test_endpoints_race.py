@@ -278,6 +278,17 @@ async def test_a_cancelled_race_over_hanging_addresses_leaves_nothing(
     await asyncio.sleep(0)
 
 
+def test_a_race_tries_the_families_in_turns(
+    loop: asyncio.AbstractEventLoop, closed_port: int, resolves_to: Callable[..., None]
+) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this Python has no IPv6")
+    six = [row("::1", closed_port, socket.AF_INET6), row("::1", closed_port, socket.AF_INET6)]
+    resolves_to(*six, row("127.0.0.1", closed_port))
+    with pytest.raises(OSError, match=r"'::1'.*'127\.0\.0\.1'.*'::1'"):
+        run(loop, loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=NEVER))
+
+
 @pytest.mark.covers("EventLoop.create_connection(interleave)")
 async def test_interleave_alone_reorders_without_racing(
     loop: asyncio.AbstractEventLoop, listening: socket.socket, closed_port: int, resolves_to: Callable[..., None]

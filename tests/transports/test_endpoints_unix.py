@@ -56,6 +56,22 @@ async def test_an_abstract_name_makes_no_file(
     assert not list(tmp_path.iterdir())
 
 
+async def test_what_listens_has_the_backlog_and_does_not_block(loop: asyncio.AbstractEventLoop, path: str) -> None:
+    asked: list[int] = []
+
+    class Listening(socket.socket):
+        def listen(self, backlog: int = -1, /) -> None:
+            asked.append(backlog)
+            super().listen(backlog)
+
+    sock = Listening(socket.AF_UNIX)
+    sock.bind(path)
+    server = await loop.create_unix_server(Greeter, sock=sock, backlog=7)
+    assert asked == [7]
+    assert not sock.getblocking()
+    await stop(server)
+
+
 async def test_a_stale_socket_file_is_replaced(loop: asyncio.AbstractEventLoop, path: str) -> None:
     with socket.socket(socket.AF_UNIX) as earlier:
         earlier.bind(path)

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+from asyncio import constants
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,16 @@ async def test_a_transport_that_cannot_is_refused(loop: Loop, file: io.BufferedR
         await loop.sendfile(transport, file)  # type: ignore[arg-type]
     transport.close()
     await settle()
+
+
+async def test_without_fall_back_a_transport_that_needs_it_is_refused(loop: Loop, file: io.BufferedReader) -> None:
+    class OverTLS(asyncio.Transport):
+        _sendfile_compatible = constants._SendfileMode.FALLBACK
+
+        def is_closing(self) -> bool:
+            return False
+
+    with pytest.raises(
+        RuntimeError, match=r"^fallback is disabled and native sendfile is not supported for transport <"
+    ):
+        await loop.sendfile(OverTLS(), file, fallback=False)

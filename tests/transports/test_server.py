@@ -5,6 +5,7 @@ import contextlib
 import gc
 import socket
 import sys
+import threading
 import weakref
 from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Callable
@@ -84,6 +85,16 @@ async def test_a_backlog_of_zero_accepts_one_after_the_other() -> None:
         for count in (1, 2):
             with await connect(server):
                 await until(lambda expected=count: len(made) == expected)  # type: ignore[misc]
+
+
+@pytest.mark.loopcore_only  # asyncio's closes in that thread
+async def test_a_server_that_another_thread_closes_is_closed_by_the_loop() -> None:
+    async with serving(Recorder) as server:
+        thread = threading.Thread(target=server.close)
+        thread.start()
+        thread.join()
+        assert len(server.sockets) == 1
+        await until(lambda: not server.sockets)
 
 
 async def test_an_accepted_connection_knows_its_addresses_and_has_no_delay() -> None:
