@@ -285,7 +285,7 @@ async def test_facts() -> None:
         assert "closed" in repr(transport)
 
 
-def test_a_default_timeout_of_sockets_makes_no_silent_reader_one_that_has_left() -> None:
+def test_a_silent_reader_has_not_left_although_sockets_have_a_default_timeout() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         socket.setdefaulttimeout(0.01)
