@@ -22,6 +22,18 @@ def row(host: str, port: int, family: int = socket.AF_INET) -> tuple[Any, ...]:
     return (socket.AddressFamily(family), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)
 
 
+def noting_backlogs(family: int) -> tuple[socket.socket, list[int]]:
+    """Return a stream socket, and the backlogs that it was told to listen with."""
+    noted: list[int] = []
+
+    class Listening(socket.socket):  # not outside: on "sim" this is the simulation's class
+        def listen(self, backlog: int = -1, /) -> None:
+            noted.append(backlog)
+            super().listen(backlog)
+
+    return Listening(family), noted
+
+
 class Greeter(asyncio.Protocol):
     """Says hello and hangs up."""
 

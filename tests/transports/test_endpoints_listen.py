@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.coroutines import PATIENCE
-from tests.transports.endpoints_support import Greeter, row, run, stop
+from tests.transports.endpoints_support import Greeter, noting_backlogs, row, run, stop
 
 pytestmark = pytest.mark.settles
 
@@ -163,14 +163,7 @@ async def test_a_bound_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> 
 
 
 async def test_what_listens_has_the_backlog_and_does_not_block(loop: asyncio.AbstractEventLoop) -> None:
-    asked: list[int] = []
-
-    class Listening(socket.socket):
-        def listen(self, backlog: int = -1, /) -> None:
-            asked.append(backlog)
-            super().listen(backlog)
-
-    sock = Listening()
+    sock, asked = noting_backlogs(socket.AF_INET)
     sock.bind(("127.0.0.1", 0))
     server = await loop.create_server(Greeter, sock=sock, backlog=7)
     assert asked == [7]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.endpoints_support import Greeter, run, stop
+from tests.transports.endpoints_support import Greeter, noting_backlogs, run, stop
 
 pytestmark = [
     pytest.mark.settles,
@@ -57,14 +57,7 @@ async def test_an_abstract_name_makes_no_file(
 
 
 async def test_what_listens_has_the_backlog_and_does_not_block(loop: asyncio.AbstractEventLoop, path: str) -> None:
-    asked: list[int] = []
-
-    class Listening(socket.socket):
-        def listen(self, backlog: int = -1, /) -> None:
-            asked.append(backlog)
-            super().listen(backlog)
-
-    sock = Listening(socket.AF_UNIX)
+    sock, asked = noting_backlogs(socket.AF_UNIX)
     sock.bind(path)
     server = await loop.create_unix_server(Greeter, sock=sock, backlog=7)
     assert asked == [7]

@@ -100,7 +100,7 @@ def test_future_of_a_run_that_was_stopped_does_not_stop_the_next_one(loop: Loop)
 def test_exception_of_a_task_whose_run_was_interrupted_is_not_reported(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only `run_until_complete` has the task, and raises something else: nobody could retrieve the exception."""
+    """Only `run_until_complete` has the task, and raises something else: the exception cannot be retrieved."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
