@@ -14,6 +14,7 @@ cdef class TimerHeap(TimerKeeper):
     cdef Py_ssize_t _new_limit
     cdef list _heap
     cdef list _run
+    cdef Py_ssize_t _count
     cdef long long _last_sequence
     cdef readonly Py_ssize_t cancelled_count
 
@@ -38,7 +39,7 @@ cdef class TimerHeap(TimerKeeper):
     cdef TimerHandle _first(self)
     @cython.locals(last=TimerHandle)
     cdef int _pop(self, TimerHandle timer) except -1
-    @cython.locals(heap=list, run=list, place=Py_ssize_t)
+    @cython.locals(heap=list, run=list, place=Py_ssize_t, dropped=Py_ssize_t)
     cdef object _compact(self)
     @cython.locals(heap=list, above=TimerHandle)
     cdef int _rise(self, TimerHandle timer, Py_ssize_t place) except -1

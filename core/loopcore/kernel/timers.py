@@ -37,7 +37,7 @@ _NEVER = float("inf")
 class TimerHeap(TimerKeeper):
     """Every timer that was set and has not fired. Times are in seconds of the loop's clock."""
 
-    __slots__ = ("earliest", "_new", "_new_limit", "_heap", "_run", "_last_sequence", "cancelled_count")
+    __slots__ = ("earliest", "_new", "_new_limit", "_heap", "_run", "_count", "_last_sequence", "cancelled_count")
 
     def __init__(self) -> None:
         TimerKeeper.__init__(self)
@@ -47,12 +47,13 @@ class TimerHeap(TimerKeeper):
         self._new_limit: int = 2 * _COMPACT_ABOVE
         self._heap: list[TimerHandle] = []
         self._run: list[TimerHandle] = []  # the first is the last entry
+        self._count: int = 0  # other threads read it; the lists come and go
         self._last_sequence: int = 0
         self.cancelled_count: int = 0
         """How many of the timers in here are cancelled."""
 
     def __len__(self) -> int:
-        return len(self._new) + self._settled()
+        return self._count
 
     def _settled(self) -> int:
         return len(self._heap) + len(self._run)
@@ -64,6 +65,7 @@ class TimerHeap(TimerKeeper):
         if len(self._new) >= self._new_limit:
             self._drop_cancelled()
         self._new.append(timer)
+        self._count += 1
         self._last_sequence += 1
         timer._sequence = self._last_sequence
         timer._keeper = self
@@ -118,6 +120,7 @@ class TimerHeap(TimerKeeper):
             left -= 1
         due = run[left:]
         del run[left:]
+        self._count -= len(due)
         due.reverse()
         for timer in due:
             timer._keeper = None
@@ -133,7 +136,7 @@ class TimerHeap(TimerKeeper):
         dropped = [*self._new, *self._heap, *self._run]  # released at the end of this function, which may set timers
         self._new, self._heap, self._run = new, heap, run
         self.earliest = _NEVER
-        self.cancelled_count = 0
+        self._count = self.cancelled_count = 0
         for timer in dropped:
             timer._keeper = None
 
@@ -145,6 +148,7 @@ class TimerHeap(TimerKeeper):
         if self.cancelled_count:
             live = live_of(self._new[:count])
             self._new[:count] = live
+            self._count -= count - len(live)
             self.cancelled_count -= count - len(live)
             self._new_limit = 2 * (len(live) + _COMPACT_ABOVE)
 
@@ -175,6 +179,7 @@ class TimerHeap(TimerKeeper):
                 raise
             if timer._cancelled:
                 self._heap.pop()
+                self._count -= 1
                 timer._keeper = None
                 self.cancelled_count -= 1
             else:
@@ -213,6 +218,7 @@ class TimerHeap(TimerKeeper):
             last = self._heap.pop()
             if self._heap:
                 self._sink(last, 0)
+        self._count -= 1
         timer._keeper = None
         if timer._cancelled:
             self.cancelled_count -= 1
@@ -222,7 +228,9 @@ class TimerHeap(TimerKeeper):
             heap, run = live_of(self._heap), live_of(self._run)
         except MemoryError:
             return  # nothing has changed: the next call tries again
-        self.cancelled_count -= self._settled() - len(heap) - len(run)
+        dropped = self._settled() - len(heap) - len(run)
+        self._count -= dropped
+        self.cancelled_count -= dropped
         self._heap, self._run = heap, run
         # A heap again, from the last timer that has another below it up to the first.
         for place in range(len(heap) // 2 - 1, -1, -1):
