@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import loopcore
+from loopcore.kernel import visible
 
 pytestmark = pytest.mark.loopcore_only
 
@@ -38,6 +39,38 @@ async def test_an_eager_task_is_listed_from_its_first_step_to_its_end(loop: Loop
     wait.set_result(None)
     assert waiting in await waiting
     assert waiting not in asyncio.all_tasks()
+
+
+@pytest.mark.skipif(loopcore.Task is not visible.Task, reason="not an asyncio.Task")
+async def test_a_task_is_not_listed_while_it_is_being_made(loop: Loop) -> None:
+    async def main() -> None: ...
+
+    task = loopcore.Task.__new__(loopcore.Task)
+    coro = main()
+    asyncio.Task.__init__(task, coro, loop=loop)  # as loopcore.Task does first: from here on asyncio lists it
+    try:
+        assert task not in asyncio.all_tasks()
+    finally:
+        coro.close()
+
+
+@pytest.mark.parametrize("make", ["create_task", "Task"])
+async def test_a_name_is_converted_once(loop: Loop, make: str) -> None:
+    class Name:
+        def __str__(self) -> str:
+            listed.append(asyncio.all_tasks())
+            return "converted"
+
+    async def main() -> None: ...
+
+    listed: list[set[asyncio.Task[Any]]] = []
+    task = (
+        loop.create_task(main(), name=Name())
+        if make == "create_task"
+        else loopcore.Task(main(), loop=loop, name=Name())
+    )  # type: ignore[arg-type]
+    assert (task.get_name(), listed) == ("converted", [{asyncio.current_task()}])
+    await task
 
 
 def test_a_subclass_is_called_by_its_own_name(loop: Loop) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from loopcore.kernel.exceptions import default_of_uninitialized
 from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task
 from loopcore.kernel.handle import check_context
@@ -84,6 +85,8 @@ class Task(AsyncioTask):  # type: ignore[misc]
     ) -> None:
         if context is not None:
             check_context(context)
+        if name is not None:
+            name = str(name)
         begin(self, coro, name, context)
         self._step: Step = Step.__new__(Step)
         self._step._public = self
@@ -102,7 +105,9 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     def done(self) -> bool:
         """Return whether the coroutine has ended."""
-        return self._step._status != _PENDING
+        step: Step | None = self._step
+        # None: it is being made, and asyncio lists it already. `all_tasks`, in another thread, must omit it.
+        return step is None or step._status != _PENDING
 
     def cancelled(self) -> bool:
         """Return whether the task was cancelled, and has not refused it."""
@@ -241,10 +246,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
         return describe_task(self)
 
     def __del__(self) -> None:
-        try:
-            step: Step | None = self._step
-        except AttributeError:
-            step = None  # interpreted
+        step: Step | None = self._step
         if step is None:
             return  # `__init__` has not got that far
         if step._status == _PENDING:
@@ -272,7 +274,13 @@ def make_task(loop: "Scheduler", coro: Coroutine[Any, Any, Any], name: object, c
     """Make a Task as its constructor does outside debug mode, without the cost of that call."""
     if context is not None:
         check_context(context)
+    if name is not None:
+        name = str(name)
     task: Task = Task.__new__(Task)
     begin(task, coro, name, context)
     task._step = make_step(loop, coro, _get_context(task), task, name)
     return task
+
+
+if not cython.compiled:
+    Task.__getattr__ = default_of_uninitialized(Task.__slots__)
