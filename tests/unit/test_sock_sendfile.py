@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import loopcore
 from loopcore.ports.readiness import Capability
 from loopcore.services.sendfile import Sending
 
@@ -72,7 +73,8 @@ def test_from_the_end_of_a_file_on_nothing_is_sent(
     loop: Loop, pair: Pair, file: io.BufferedReader, fallback: bool
 ) -> None:
     assert transfer(loop, pair, file, len(CONTENT), fallback=fallback) == (0, b"")
-    assert file.tell() == (len(CONTENT) if sys.version_info >= (3, 14) else 0)
+    if isinstance(loop, loopcore.EventLoop) or sys.version_info[:2] != (3, 14):  # asyncio's: in later releases of 3.14
+        assert file.tell() == (len(CONTENT) if sys.version_info >= (3, 14) else 0)
 
 
 def test_an_empty_file_is_sent_at_once(loop: Loop, pair: Pair, tmp_path: Path) -> None:
